@@ -1,0 +1,6 @@
+//! Word-level language models on ordinary CPUs.
+#![forbid(unsafe_code)]
+
+pub mod error;
+
+pub use error::{Error, Result};

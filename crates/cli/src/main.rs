@@ -1,0 +1,3 @@
+//! `bowline`: the command line.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Chores of the repository, run as `cargo xtask <chore>`.
+
+fn main() {}
