@@ -131,12 +131,7 @@ impl Error {
         problem: impl Into<String>,
         advice: impl Into<String>,
     ) -> Error {
-        Error::Model {
-            path: path.as_ref().into(),
-            field: field.into(),
-            problem: problem.into(),
-            advice: advice.into(),
-        }
+        Error::Model { path: path.as_ref().into(), field: field.into(), problem: problem.into(), advice: advice.into() }
     }
 
     /// An error about a run's folder.

@@ -1,6 +1,14 @@
 //! Word-level language models on ordinary CPUs.
 #![forbid(unsafe_code)]
 
+pub mod architecture;
+pub mod corpus;
+pub mod data;
+pub mod demo;
 pub mod error;
+pub mod model_folder;
+pub mod params;
+pub mod storage;
+pub mod vocabulary;
 
 pub use error::{Error, Result};

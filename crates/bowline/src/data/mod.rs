@@ -1,0 +1,1 @@
+//! The public corpora: where they are, how to get and verify them.
