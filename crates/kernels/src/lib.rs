@@ -1,1 +1,22 @@
-//! The compute kernels of Bowline.
+//! The compute kernels of Bowline: matrix products, the fused recurrent step, the fused loss.
+//!
+//! This is the only crate of the project with `unsafe` in it. Its functions take plain slices and check their sizes; which
+//! instruction set they use is decided at run time ([`Isa::detect`]), and every kernel has a naive twin that its tests
+//! compare it with, on each instruction set the machine has.
+
+mod cpu;
+pub mod elementwise;
+mod gemm;
+pub mod loss;
+mod math;
+mod peak;
+pub mod recurrent;
+#[cfg(test)]
+mod reference;
+mod simd;
+mod team;
+
+pub use cpu::{Isa, model_name};
+pub use gemm::{Into, Mat, PackedB, gemm, gemm_alone};
+pub use peak::peak_gflops;
+pub use team::Team;

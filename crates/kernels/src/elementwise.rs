@@ -1,0 +1,114 @@
+//! Passes over the flat buffers: norms, sums of columns, the step of gradient descent.
+
+use crate::cpu::Isa;
+use crate::simd::{Simd, multiversion};
+use crate::team::Team;
+
+/// Pieces into which a buffer is divided: a fixed number, so that a sum does not depend on the number of threads.
+const PIECES: usize = 64;
+
+fn piece(n: usize) -> usize {
+    n.div_ceil(PIECES).max(1)
+}
+
+/// `sum x^2`, in f64.
+pub fn squared_norm(team: &Team, isa: Isa, x: &[f32]) -> f64 {
+    let mut sums = [0.0f64; PIECES];
+    team.for_each(sums.iter_mut().zip(x.chunks(piece(x.len()))), |(sum, x)| {
+        // SAFETY: pointer and length are of one slice.
+        *sum = x.chunks(4096).map(|x| unsafe { squares(isa, x.as_ptr(), x.len()) }).sum();
+    });
+    sums.iter().sum()
+}
+
+/// `x += factor * y`.
+pub fn add_scaled(team: &Team, isa: Isa, x: &mut [f32], factor: f32, y: &[f32]) {
+    assert_eq!(x.len(), y.len());
+    let piece = piece(x.len());
+    team.for_each(x.chunks_mut(piece).zip(y.chunks(piece)), |(x, y)| {
+        // SAFETY: pointers and length are of two slices of one length.
+        unsafe { axpy(isa, x.as_mut_ptr(), factor, y.as_ptr(), x.len()) };
+    });
+}
+
+/// `out[j] = sum_i x[i][j]` for a row-major `x` with `out.len()` columns.
+pub fn column_sums(team: &Team, isa: Isa, x: &[f32], out: &mut [f32]) {
+    let n = out.len();
+    assert!(n > 0 && x.len() % n == 0);
+    let piece = piece(n).next_multiple_of(64);
+    team.for_each(out.chunks_mut(piece).enumerate(), |(p, out)| {
+        out.fill(0.0);
+        for row in x.chunks_exact(n) {
+            // SAFETY: the piece's columns are inside the row.
+            unsafe { axpy(isa, out.as_mut_ptr(), 1.0, row[p * piece..].as_ptr(), out.len()) };
+        }
+    });
+}
+
+multiversion! {
+    /// # Safety
+    /// `x` has `n` elements.
+    unsafe fn squares = squares_generic(x: *const f32, n: usize) -> f64
+}
+
+#[inline(always)]
+unsafe fn squares_generic<S: Simd>(x: *const f32, n: usize) -> f64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (whole, mut sum) = (n / S::LANES * S::LANES, S::splat(0.0));
+        for at in (0..whole).step_by(S::LANES) {
+            let v = S::load(x.add(at));
+            sum = S::fma(v, v, sum);
+        }
+        let v = S::load_partial(x.add(whole), n - whole, 0.0);
+        S::sum(S::fma(v, v, sum))
+    }
+}
+
+multiversion! {
+    /// # Safety
+    /// `x` and `y` have `n` elements.
+    unsafe fn axpy = axpy_generic(x: *mut f32, factor: f32, y: *const f32, n: usize)
+}
+
+#[inline(always)]
+unsafe fn axpy_generic<S: Simd>(x: *mut f32, factor: f32, y: *const f32, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (whole, a) = (n / S::LANES * S::LANES, S::splat(factor));
+        for at in (0..whole).step_by(S::LANES) {
+            S::store(x.add(at), S::fma(a, S::load(y.add(at)), S::load(x.add(at))));
+        }
+        let rest = n - whole;
+        let v = S::fma(a, S::load_partial(y.add(whole), rest, 0.0), S::load_partial(x.add(whole), rest, 0.0));
+        S::store_partial(x.add(whole), rest, v);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::numbers;
+
+    #[test]
+    fn they_agree_with_plain_loops_at_any_number_of_threads() {
+        for isa in Isa::available() {
+            for n in [0, 1, 9, 64, 1000, 10_007] {
+                let (x, y) = (numbers(1, n), numbers(2, n));
+                let norm: f64 = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+                let sums: Vec<f64> = (1..=3).map(|t| squared_norm(&Team::new(t), isa, &x)).collect();
+                assert!((sums[0] - norm).abs() <= 1e-5 * norm && sums.iter().all(|&s| s == sums[0]));
+                let mut moved = x.clone();
+                add_scaled(&Team::new(2), isa, &mut moved, -0.5, &y);
+                assert!(moved.iter().zip(x.iter().zip(&y)).all(|(m, (x, y))| (m - (x - 0.5 * y)).abs() < 1e-6));
+            }
+            let x = numbers(3, 13 * 205);
+            let mut out = vec![9.0; 205];
+            column_sums(&Team::new(2), isa, &x, &mut out);
+            for (j, got) in out.iter().enumerate() {
+                let want: f64 = (0..13).map(|i| f64::from(x[i * 205 + j])).sum();
+                assert!((f64::from(*got) - want).abs() < 1e-5);
+            }
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! The loss of one word and its gradient by the logits, in two passes over a row of logits that is still in cache.
+//!
+//! A row holds `z = W h`, one value per word of the vocabulary, without the bias. With `x = (z - max z) / tau`:
+//! `y^ = softmax(z / tau)` has the numerators `e^x`, and `y = softmax(z + b)` the numerators `e^(tau x) e^b`; for a whole
+//! `tau` the second are powers of the first, so that one exponential serves both distributions.
+
+use crate::cpu::Isa;
+use crate::math::{exp, powi};
+use crate::simd::{Simd, multiversion};
+
+/// Elements after which a running f32 sum is added to the f64 total.
+const SUM_BLOCK: usize = 512;
+
+/// The classifier's bias in the forms the passes need.
+#[derive(Clone, Copy)]
+pub struct Bias<'a> {
+    /// `b`.
+    pub values: &'a [f32],
+    /// `e^(b - max b)`.
+    pub exp: &'a [f32],
+    /// `max b`.
+    pub max: f32,
+}
+
+/// What the augmented loss (section 3 of the paper) adds to the loss of one word.
+#[derive(Clone, Copy)]
+pub struct Augment<'a> {
+    /// The temperature.
+    pub tau: f32,
+    /// The weight divided by the temperature: `alpha = gamma tau`.
+    pub gamma: f32,
+    /// `y~`, the estimate of the true distribution.
+    pub target: &'a [f32],
+    /// `sum_i y~_i log y~_i`.
+    pub target_negentropy: f64,
+}
+
+/// The two parts of the loss of one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Loss {
+    /// Cross-entropy, `-log y_target`, in nats.
+    pub ce: f64,
+    /// `J_aug = KL(y~ || y^)`.
+    pub kl: f64,
+}
+
+/// Replaces `z` by `scale * (y - y*)`, the gradient of `scale * CE` by the logits.
+pub fn cross_entropy(isa: Isa, z: &mut [f32], bias: Option<Bias<'_>>, target: usize, scale: f32) -> Loss {
+    let n = z.len();
+    let target_logit = f64::from(z[target]) + bias.map_or(0.0, |b| f64::from(b.values[target]));
+    check_bias(bias, n);
+    // SAFETY: z and the bias have n elements.
+    let log_sum = unsafe { softmax_times(isa, z.as_mut_ptr(), bias_ptr(bias), n, scale) };
+    z[target] -= scale;
+    Loss { ce: log_sum - target_logit, kl: 0.0 }
+}
+
+/// Replaces `z` by `y = softmax(z + b)`.
+pub fn softmax(isa: Isa, z: &mut [f32], bias: Option<Bias<'_>>) {
+    check_bias(bias, z.len());
+    // SAFETY: z and the bias have n elements.
+    unsafe { softmax_times(isa, z.as_mut_ptr(), bias_ptr(bias), z.len(), 1.0) };
+}
+
+/// `log sum_i e^(z_i + b_i)`; the row is left alone.
+pub fn log_sum_exp(isa: Isa, z: &[f32], bias: Option<Bias<'_>>) -> f64 {
+    check_bias(bias, z.len());
+    // SAFETY: z and the bias have n elements.
+    unsafe { log_sum_exp_row(isa, z.as_ptr(), bias_ptr(bias), z.len()) }
+}
+
+/// Replaces `z` by the gradient of `scale * (CE + gamma tau KL(y~ || y^))` by the logits:
+/// `scale * ((y - y*) + gamma (y^ - y~))`.
+pub fn augmented(isa: Isa, z: &mut [f32], bias: Option<Bias<'_>>, target: usize, scale: f32, aug: Augment<'_>) -> Loss {
+    let n = z.len();
+    check_bias(bias, n);
+    assert_eq!(aug.target.len(), n);
+    let target_z = f64::from(z[target]);
+    let mut sums = [0.0f64; 4];
+    // SAFETY: z, the bias and the target have n elements.
+    unsafe {
+        augmented_row(
+            isa,
+            z.as_mut_ptr(),
+            bias.map_or(std::ptr::null(), |b| b.exp.as_ptr()),
+            aug.target.as_ptr(),
+            n,
+            aug.tau,
+            whole(aug.tau),
+            aug.gamma * scale,
+            scale,
+            sums.as_mut_ptr(),
+        );
+    }
+    z[target] -= scale;
+    losses(sums, target_z, bias, target, aug.target_negentropy)
+}
+
+/// [`augmented`] where the gradient flows through `y~` too: `d_scores` becomes the gradient by `s = L^T u`,
+/// `scale * gamma * y~_i (log(y~_i / y^_i) - J_aug)`.
+#[allow(clippy::too_many_arguments)]
+pub fn augmented_flow(
+    isa: Isa,
+    z: &mut [f32],
+    bias: Option<Bias<'_>>,
+    target: usize,
+    scale: f32,
+    aug: Augment<'_>,
+    log_target: &[f32],
+    d_scores: &mut [f32],
+) -> Loss {
+    let n = z.len();
+    check_bias(bias, n);
+    assert!(aug.target.len() == n && log_target.len() == n && d_scores.len() == n);
+    let target_z = f64::from(z[target]);
+    let mut sums = [0.0f64; 4];
+    // SAFETY: all rows have n elements.
+    unsafe {
+        augmented_flow_row(
+            isa,
+            z.as_mut_ptr(),
+            bias.map_or(std::ptr::null(), |b| b.exp.as_ptr()),
+            aug.target.as_ptr(),
+            log_target.as_ptr(),
+            d_scores.as_mut_ptr(),
+            n,
+            aug.tau,
+            whole(aug.tau),
+            aug.gamma * scale,
+            scale,
+            aug.target_negentropy,
+            sums.as_mut_ptr(),
+        );
+    }
+    z[target] -= scale;
+    losses(sums, target_z, bias, target, aug.target_negentropy)
+}
+
+/// Replaces `s = L^T u` by `y~ = softmax(s / tau)` and, if asked, puts `log y~` beside it. Returns `sum y~ log y~`.
+pub fn target_distribution(isa: Isa, s: &mut [f32], tau: f32, log: Option<&mut [f32]>) -> f64 {
+    let n = s.len();
+    assert!(log.as_ref().is_none_or(|l| l.len() == n));
+    // SAFETY: both rows have n elements.
+    unsafe { target_row(isa, s.as_mut_ptr(), log.map_or(std::ptr::null_mut(), |l| l.as_mut_ptr()), n, tau) }
+}
+
+fn check_bias(bias: Option<Bias<'_>>, n: usize) {
+    assert!(bias.is_none_or(|b| b.values.len() == n && b.exp.len() == n));
+}
+
+fn bias_ptr(bias: Option<Bias<'_>>) -> *const f32 {
+    bias.map_or(std::ptr::null(), |b| b.values.as_ptr())
+}
+
+/// `tau` as a whole number, or 0 if it is none (then a second exponential is needed).
+fn whole(tau: f32) -> u32 {
+    if tau >= 1.0 && tau <= 1024.0 && tau.fract() == 0.0 { tau as u32 } else { 0 }
+}
+
+/// From `[max z, sum e^x, sum e^(tau x) e^(b - max b), sum y~ x]` to the two losses.
+fn losses(sums: [f64; 4], target_z: f64, bias: Option<Bias<'_>>, target: usize, negentropy: f64) -> Loss {
+    let [max, sum, sum_y, dot] = sums;
+    // log y_target = (z_t - max z) + (b_t - max b) - log(sum_y), and log y^_i = x_i - log(sum).
+    let target_bias = bias.map_or(0.0, |b| f64::from(b.values[target]) - f64::from(b.max));
+    Loss { ce: sum_y.ln() - (target_z - max) - target_bias, kl: negentropy - dot + sum.ln() }
+}
+
+/// Runs `body` for every register of `n` elements with `load`/`store` closures; the lanes beyond the end read `fill`.
+/// After every block the `$sum => $total` pairs are emptied into their f64 totals.
+macro_rules! row {
+    ($S:ident, $n:expr, $fill:expr, [$($sum:ident => $total:expr),*], |$at:ident, $load:ident, $store:ident| $body:block) => {{
+        let whole = $n / $S::LANES * $S::LANES;
+        let mut block = 0;
+        while block < whole {
+            let end = (block + SUM_BLOCK).min(whole);
+            $(let mut $sum = $S::splat(0.0);)*
+            let mut $at = block;
+            while $at < end {
+                #[allow(unused_variables)]
+                let $load = |p: *const f32| $S::load(p.add($at));
+                #[allow(unused_variables)]
+                let $store = |p: *mut f32, v: $S::V| $S::store(p.add($at), v);
+                $body
+                $at += $S::LANES;
+            }
+            $($total += $S::sum($sum);)*
+            block = end;
+        }
+        if whole < $n {
+            let ($at, rest) = (whole, $n - whole);
+            $(let mut $sum = $S::splat(0.0);)*
+            #[allow(unused_variables)]
+            let $load = |p: *const f32| $S::load_partial(p.add($at), rest, $fill);
+            #[allow(unused_variables)]
+            let $store = |p: *mut f32, v: $S::V| $S::store_partial(p.add($at), rest, v);
+            $body
+            $($total += $S::sum($sum);)*
+        }
+    }};
+}
+
+/// A logit so low that its exponential is 0: what the lanes beyond the end of a row hold.
+const NOTHING: f32 = -1e30;
+
+/// The largest of `z + bias` (bias may be null).
+#[inline(always)]
+unsafe fn row_max<S: Simd>(z: *const f32, bias: *const f32, n: usize) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut max = S::splat(f32::NEG_INFINITY);
+        row!(S, n, NOTHING, [], |at, load, store| {
+            let x = if bias.is_null() { load(z) } else { S::add(load(z), load(bias)) };
+            max = S::max(max, x);
+        });
+        S::largest(max)
+    }
+}
+
+multiversion! {
+    /// `z` becomes `scale * softmax(z + bias)`; returns `log sum e^(z + bias)`. `bias` may be null.
+    ///
+    /// # Safety
+    /// `z` and `bias` have `n` elements.
+    unsafe fn softmax_times = softmax_times_generic(z: *mut f32, bias: *const f32, n: usize, scale: f32) -> f64
+}
+
+#[inline(always)]
+unsafe fn softmax_times_generic<S: Simd>(z: *mut f32, bias: *const f32, n: usize, scale: f32) -> f64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let max = row_max::<S>(z, bias, n);
+        let minus_max = S::splat(-max);
+        let mut total = 0.0f64;
+        row!(S, n, NOTHING, [sum => total], |at, load, store| {
+            let x = if bias.is_null() { load(z) } else { S::add(load(z), load(bias)) };
+            let e = exp::<S>(S::add(x, minus_max));
+            sum = S::add(sum, e);
+            store(z, e);
+        });
+        let factor = S::splat((f64::from(scale) / total) as f32);
+        row!(S, n, 0.0, [], |at, load, store| {
+            store(z, S::mul(load(z), factor));
+        });
+        f64::from(max) + total.ln()
+    }
+}
+
+multiversion! {
+    /// # Safety
+    /// `z` and `bias` (which may be null) have `n` elements.
+    unsafe fn log_sum_exp_row = log_sum_exp_generic(z: *const f32, bias: *const f32, n: usize) -> f64
+}
+
+#[inline(always)]
+unsafe fn log_sum_exp_generic<S: Simd>(z: *const f32, bias: *const f32, n: usize) -> f64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let max = row_max::<S>(z, bias, n);
+        let minus_max = S::splat(-max);
+        let mut total = 0.0f64;
+        row!(S, n, NOTHING, [sum => total], |at, load, store| {
+            let x = if bias.is_null() { load(z) } else { S::add(load(z), load(bias)) };
+            sum = S::add(sum, exp::<S>(S::add(x, minus_max)));
+        });
+        f64::from(max) + total.ln()
+    }
+}
+
+multiversion! {
+    /// # Safety
+    /// `s` and `log` (which may be null) have `n` elements.
+    unsafe fn target_row = target_generic(s: *mut f32, log: *mut f32, n: usize, tau: f32) -> f64
+}
+
+#[inline(always)]
+unsafe fn target_generic<S: Simd>(s: *mut f32, log: *mut f32, n: usize, tau: f32) -> f64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let max = row_max::<S>(s, std::ptr::null(), n);
+        let (minus_max, inverse_tau) = (S::splat(-max), S::splat(1.0 / tau));
+        let (mut total, mut weighted) = (0.0f64, 0.0f64);
+        row!(S, n, NOTHING, [sum => total, dot => weighted], |at, load, store| {
+            let x = S::mul(S::add(load(s), minus_max), inverse_tau);
+            let e = exp::<S>(x);
+            sum = S::add(sum, e);
+            dot = S::fma(e, S::max(x, S::splat(-1e4)), dot);
+            if !log.is_null() {
+                store(log, x);
+            }
+            store(s, e);
+        });
+        let log_total = total.ln();
+        let factor = S::splat((1.0 / total) as f32);
+        row!(S, n, 0.0, [], |at, load, store| {
+            store(s, S::mul(load(s), factor));
+        });
+        if !log.is_null() {
+            let minus = S::splat(-log_total as f32);
+            row!(S, n, 0.0, [], |at, load, store| {
+                store(log, S::add(load(log), minus));
+            });
+        }
+        weighted / total - log_total
+    }
+}
+
+multiversion! {
+    /// `exp_bias` may be null; `whole_tau` is `tau` or 0; `sums` gets what `losses` reads.
+    ///
+    /// # Safety
+    /// All rows have `n` elements, `sums` 4.
+    unsafe fn augmented_row = augmented_generic(
+        z: *mut f32, exp_bias: *const f32, target: *const f32, n: usize, tau: f32, whole_tau: u32,
+        gamma_scale: f32, scale: f32, sums: *mut f64,
+    )
+}
+
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn augmented_generic<S: Simd>(
+    z: *mut f32,
+    exp_bias: *const f32,
+    target: *const f32,
+    n: usize,
+    tau: f32,
+    whole_tau: u32,
+    gamma_scale: f32,
+    scale: f32,
+    sums: *mut f64,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let max = row_max::<S>(z, std::ptr::null(), n);
+        let (minus_max, inverse_tau) = (S::splat(-max), S::splat(1.0 / tau));
+        let (mut total, mut total_y, mut total_dot) = (0.0f64, 0.0f64, 0.0f64);
+        let numerator_y = |e: S::V, x: S::V| {
+            if whole_tau != 0 { powi::<S>(e, whole_tau) } else { exp::<S>(S::mul(x, S::splat(tau))) }
+        };
+        let with_bias = |y: S::V, b: S::V| if exp_bias.is_null() { y } else { S::mul(y, b) };
+        row!(S, n, NOTHING, [sum => total, sum_y => total_y, dot => total_dot], |at, load, store| {
+            let x = S::mul(S::add(load(z), minus_max), inverse_tau);
+            let e = exp::<S>(x);
+            let bias = if exp_bias.is_null() { e } else { load(exp_bias) };
+            sum = S::add(sum, e);
+            sum_y = S::add(sum_y, with_bias(numerator_y(e, x), bias));
+            // y~ is never negative; the lanes beyond the end of the row are, and count as 0.
+            let t = S::max(load(target), S::splat(0.0));
+            dot = S::fma(t, S::max(x, S::splat(-1e4)), dot);
+            // With a whole tau the first pass leaves e for the second; otherwise z stays and e is computed again.
+            if whole_tau != 0 {
+                store(z, e);
+            }
+        });
+        let (factor_y, factor) =
+            (S::splat((f64::from(scale) / total_y) as f32), S::splat((f64::from(gamma_scale) / total) as f32));
+        let minus_gamma = S::splat(-gamma_scale);
+        row!(S, n, 0.0, [], |at, load, store| {
+            let stored = load(z);
+            let x = S::mul(S::add(stored, minus_max), inverse_tau);
+            let e = if whole_tau != 0 { stored } else { exp::<S>(x) };
+            let bias = if exp_bias.is_null() { e } else { load(exp_bias) };
+            let y = with_bias(numerator_y(e, x), bias);
+            store(z, S::fma(y, factor_y, S::fma(e, factor, S::mul(load(target), minus_gamma))));
+        });
+        for (i, value) in [f64::from(max), total, total_y, total_dot].into_iter().enumerate() {
+            *sums.add(i) = value;
+        }
+    }
+}
+
+multiversion! {
+    /// [`augmented_row`] with the gradient through the target; the target's logarithm is given too.
+    ///
+    /// # Safety
+    /// All rows have `n` elements, `sums` 4.
+    unsafe fn augmented_flow_row = augmented_flow_generic(
+        z: *mut f32, exp_bias: *const f32, target: *const f32, log_target: *const f32, d_scores: *mut f32,
+        n: usize, tau: f32, whole_tau: u32, gamma_scale: f32, scale: f32, negentropy: f64, sums: *mut f64,
+    )
+}
+
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn augmented_flow_generic<S: Simd>(
+    z: *mut f32,
+    exp_bias: *const f32,
+    target: *const f32,
+    log_target: *const f32,
+    d_scores: *mut f32,
+    n: usize,
+    tau: f32,
+    whole_tau: u32,
+    gamma_scale: f32,
+    scale: f32,
+    negentropy: f64,
+    sums: *mut f64,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let max = row_max::<S>(z, std::ptr::null(), n);
+        let (minus_max, inverse_tau) = (S::splat(-max), S::splat(1.0 / tau));
+        // log y~ - x waits where the gradient by the scores will be; the two passes below overwrite z.
+        row!(S, n, 0.0, [], |at, load, store| {
+            let x = S::mul(S::add(load(z), minus_max), inverse_tau);
+            store(d_scores, S::sub(load(log_target), x));
+        });
+        augmented_generic::<S>(z, exp_bias, target, n, tau, whole_tau, gamma_scale, scale, sums);
+        // log(y~_i / y^_i) - J_aug = (log y~_i - x_i) + log(sum) - J_aug, and J_aug = negentropy - dot + log(sum).
+        let shift = S::splat((*sums.add(3) - negentropy) as f32);
+        let factor = S::splat(gamma_scale);
+        row!(S, n, 0.0, [], |at, load, store| {
+            let difference = S::add(load(d_scores), shift);
+            store(d_scores, S::mul(S::mul(load(target), factor), difference));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::{self, numbers};
+
+    fn close(got: &[f32], want: &[f64], what: &str) {
+        let largest = want.iter().fold(1e-9f64, |m, x| m.max(x.abs()));
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            assert!((f64::from(*g) - w).abs() < 3e-6 * largest, "{what}[{i}]: {g} {w}");
+        }
+    }
+
+    struct Case {
+        z: Vec<f32>,
+        bias: Option<(Vec<f32>, Vec<f32>, f32)>,
+        target: usize,
+        s: Vec<f32>,
+    }
+
+    impl Case {
+        fn new(n: usize, untied: bool) -> Case {
+            let bias = untied.then(|| {
+                let values: Vec<f32> = numbers(7, n).iter().map(|x| 3.0 * x).collect();
+                let max = values.iter().copied().fold(f32::MIN, f32::max);
+                let exp = values.iter().map(|b| (b - max).exp()).collect();
+                (values, exp, max)
+            });
+            let scaled = |seed, by: f32| numbers(seed, n).iter().map(|x| by * x).collect();
+            Case { z: scaled(1, 12.0), s: scaled(2, 9.0), bias, target: n / 2 }
+        }
+
+        fn bias(&self) -> Option<Bias<'_>> {
+            self.bias.as_ref().map(|(values, exp, max)| Bias { values, exp, max: *max })
+        }
+    }
+
+    const SIZES: [usize; 7] = [1, 2, 7, 16, 100, 513, 1031];
+
+    #[test]
+    fn cross_entropy_agrees_with_the_naive_one() {
+        for isa in Isa::available() {
+            for n in SIZES {
+                for untied in [false, true] {
+                    let case = Case::new(n, untied);
+                    let (want, d_z, _) = reference::loss(&case.z, case.bias().map(|b| b.values), case.target, None);
+                    let mut z = case.z.clone();
+                    assert!(
+                        (log_sum_exp(isa, &z, case.bias()) - want.log_sum).abs() < 1e-6 * want.log_sum.abs().max(1.0)
+                    );
+                    let got = cross_entropy(isa, &mut z, case.bias(), case.target, 1.0);
+                    assert!((got.ce - want.ce).abs() < 1e-6 * want.ce.max(1.0), "{isa:?} {n}: {got:?} {}", want.ce);
+                    close(&z, &d_z, "d_logits");
+                    let mut y = case.z.clone();
+                    softmax(isa, &mut y, case.bias());
+                    let sum: f64 = y.iter().map(|&y| f64::from(y)).sum();
+                    assert!((sum - 1.0).abs() < 1e-6);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_augmented_loss_agrees_with_the_naive_one() {
+        for isa in Isa::available() {
+            for n in SIZES {
+                for untied in [false, true] {
+                    for tau in [1.0, 2.5, 4.0, 20.0] {
+                        let case = Case::new(n, untied);
+                        let (gamma, scale) = (0.65, 0.05);
+                        let naive = Some((&case.s[..], tau, gamma));
+                        let bias = case.bias();
+                        let (want, d_z, d_s) = reference::loss(&case.z, bias.map(|b| b.values), case.target, naive);
+                        let (d_z, d_s): (Vec<f64>, Vec<f64>) =
+                            d_z.iter().zip(&d_s).map(|(a, b)| (a * f64::from(scale), b * f64::from(scale))).unzip();
+                        let (mut target, mut log_target) = (case.s.clone(), vec![0.0; n]);
+                        let negentropy = target_distribution(isa, &mut target, tau, Some(&mut log_target));
+                        let mut alone = case.s.clone();
+                        assert_eq!(target_distribution(isa, &mut alone, tau, None), negentropy);
+                        assert_eq!(alone, target);
+                        let aug = Augment { tau, gamma, target: &target, target_negentropy: negentropy };
+                        let (mut z, mut flowing, mut d_scores) = (case.z.clone(), case.z.clone(), vec![0.0; n]);
+                        let stop = augmented(isa, &mut z, bias, case.target, scale, aug);
+                        let flow = augmented_flow(
+                            isa,
+                            &mut flowing,
+                            bias,
+                            case.target,
+                            scale,
+                            aug,
+                            &log_target,
+                            &mut d_scores,
+                        );
+                        assert_eq!((&z, stop), (&flowing, flow));
+                        let what = format!("{isa:?} {n} untied {untied} tau {tau}: {stop:?}, {} {}", want.ce, want.kl);
+                        assert!((stop.ce - want.ce).abs() < 4e-6 * want.ce.max(1.0), "{what}");
+                        assert!((stop.kl - want.kl).abs() < 1e-6 * want.kl.max(1.0), "{what}");
+                        close(&z, &d_z, &what);
+                        close(&d_scores, &d_s, &what);
+                    }
+                }
+            }
+        }
+    }
+}

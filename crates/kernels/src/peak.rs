@@ -1,0 +1,46 @@
+//! What this machine can do at most: multiply-adds per second with everything in registers.
+
+use crate::cpu::Isa;
+use crate::simd::{Simd, multiversion};
+use crate::team::Team;
+use std::time::Instant;
+
+const ROUNDS: usize = 2_000_000;
+/// Independent sums, enough to keep two units of four cycles' latency busy.
+const SUMS: usize = 10;
+
+multiversion! {
+    /// # Safety
+    /// The CPU has the instruction set.
+    unsafe fn spin = spin_generic(rounds: usize) -> f64
+}
+
+#[inline(always)]
+unsafe fn spin_generic<S: Simd>(rounds: usize) -> f64 {
+    // SAFETY: the caller vouches for the CPU feature.
+    unsafe {
+        let (x, y) = (S::splat(std::hint::black_box(0.999_9)), S::splat(std::hint::black_box(1e-4)));
+        let mut sums = [S::splat(std::hint::black_box(1.0)); SUMS];
+        for _ in 0..rounds {
+            for sum in &mut sums {
+                *sum = S::fma(*sum, x, y);
+            }
+        }
+        sums.iter().map(|&s| S::sum(s)).sum()
+    }
+}
+
+/// The measured f32 peak of the whole team in GFLOP/s (a multiply-add is two), the best of a few tries.
+pub fn peak_gflops(team: &Team, isa: Isa) -> f64 {
+    let flops = 2.0 * (ROUNDS * SUMS * isa.lanes() * team.threads()) as f64;
+    let mut best = 0.0f64;
+    for _ in 0..5 {
+        let start = Instant::now();
+        team.run(|_| {
+            // SAFETY: callers get an Isa only from detection on this machine.
+            std::hint::black_box(unsafe { spin(isa, ROUNDS) });
+        });
+        best = best.max(flops / start.elapsed().as_secs_f64() / 1e9);
+    }
+    best
+}

@@ -1,0 +1,235 @@
+//! A team of threads that all run the same piece of work and meet at its end.
+//!
+//! A time step of a small model takes tens of microseconds, so the members wait for the next piece of work by spinning
+//! for a moment before they sleep, and nothing is allocated on the way. How work is divided never changes a result:
+//! every value is computed by one member, in an order that does not depend on how many there are.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// How often a waiting thread looks before it gives its time slice away, and how often before it sleeps.
+const SPINS_BEFORE_YIELD: u32 = 2_000;
+const SPINS_BEFORE_SLEEP: u32 = 20_000;
+
+/// A piece of work, with its lifetime erased while a call of [`Team::run`] is waiting for it.
+#[derive(Clone, Copy)]
+struct Work(*const (dyn Fn(usize) + Sync));
+
+// SAFETY: the pointer is only followed while `run` keeps the closure alive, and the closure is `Sync`.
+unsafe impl Send for Work {}
+
+struct Shared {
+    work: Mutex<Option<Work>>,
+    /// Counts the pieces of work handed out; a change wakes the spinning members.
+    round: AtomicUsize,
+    /// Members that have not finished the current piece.
+    busy: AtomicUsize,
+    sleepers: AtomicUsize,
+    wake: Condvar,
+    quit: AtomicBool,
+}
+
+/// A fixed number of threads, the caller's own among them.
+pub struct Team {
+    shared: Arc<Shared>,
+    handles: Vec<JoinHandle<()>>,
+    /// One piece of work at a time, whoever calls.
+    turn: Mutex<()>,
+}
+
+impl Team {
+    /// A team of `threads` (at least one: the caller).
+    pub fn new(threads: usize) -> Team {
+        let shared = Arc::new(Shared {
+            work: Mutex::new(None),
+            round: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
+            sleepers: AtomicUsize::new(0),
+            wake: Condvar::new(),
+            quit: AtomicBool::new(false),
+        });
+        let handles = (1..threads.max(1))
+            .map(|member| {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || member_loop(&shared, member))
+            })
+            .collect();
+        Team { shared, handles, turn: Mutex::new(()) }
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.handles.len() + 1
+    }
+
+    /// Runs `f(member)` once on every member, `0..threads()`, and returns when all are done. Must not be nested.
+    pub fn run(&self, f: impl Fn(usize) + Sync) {
+        if self.handles.is_empty() {
+            return f(0);
+        }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let f: &(dyn Fn(usize) + Sync) = &f;
+        // SAFETY: only the lifetime changes; the members are done with it before this function returns (see `busy`).
+        let erased: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(f) };
+        self.shared.busy.store(self.handles.len(), Ordering::Relaxed);
+        *self.shared.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(Work(erased));
+        self.shared.round.fetch_add(1, Ordering::SeqCst);
+        if self.shared.sleepers.load(Ordering::SeqCst) > 0 {
+            drop(self.shared.work.lock());
+            self.shared.wake.notify_all();
+        }
+        /// Waits for the others even when the caller's own share panics: they still hold the closure.
+        struct WaitForOthers<'a>(&'a Shared);
+        impl Drop for WaitForOthers<'_> {
+            fn drop(&mut self) {
+                let mut spins = 0;
+                while self.0.busy.load(Ordering::Acquire) != 0 {
+                    relax(&mut spins);
+                }
+            }
+        }
+        let _wait = WaitForOthers(&self.shared);
+        f(0);
+    }
+
+    /// Takes the jobs from the iterator one by one and runs each on whichever member is free.
+    pub fn for_each<J>(&self, jobs: impl Iterator<Item = J> + Send, f: impl Fn(J) + Sync) {
+        let jobs = Mutex::new(jobs);
+        let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+        self.run(|_| {
+            while let Some(job) = next() {
+                f(job);
+            }
+        });
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.shared.quit.store(true, Ordering::SeqCst);
+        self.shared.round.fetch_add(1, Ordering::SeqCst);
+        drop(self.shared.work.lock());
+        self.shared.wake.notify_all();
+        for handle in self.handles.drain(..) {
+            // A member that panicked has ended the process already; there is nothing left to report.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn relax(spins: &mut u32) {
+    *spins += 1;
+    if *spins % SPINS_BEFORE_YIELD == 0 {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+fn member_loop(shared: &Shared, member: usize) {
+    let mut seen = 0;
+    loop {
+        let mut spins = 0;
+        while shared.round.load(Ordering::Acquire) == seen {
+            relax(&mut spins);
+            if spins > SPINS_BEFORE_SLEEP {
+                let mut guard = shared.work.lock().unwrap_or_else(PoisonError::into_inner);
+                shared.sleepers.fetch_add(1, Ordering::SeqCst);
+                while shared.round.load(Ordering::SeqCst) == seen {
+                    guard = shared.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                }
+                shared.sleepers.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        seen += 1;
+        if shared.quit.load(Ordering::SeqCst) {
+            return;
+        }
+        let work = *shared.work.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(work) = work {
+            // A panic here would leave the others waiting for ever at a barrier; its message is out, so end the process.
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                // SAFETY: `run` keeps the closure alive until `busy` is 0.
+                let f = unsafe { &*work.0 };
+                f(member);
+            }));
+            if outcome.is_err() {
+                std::process::abort();
+            }
+        }
+        shared.busy.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A meeting point for all members inside one piece of work.
+pub(crate) struct Barrier {
+    members: usize,
+    arrived: AtomicUsize,
+    round: AtomicUsize,
+}
+
+impl Barrier {
+    pub(crate) fn new(members: usize) -> Barrier {
+        Barrier { members, arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) }
+    }
+
+    /// Returns when all members have called it.
+    pub(crate) fn wait(&self) {
+        let round = self.round.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.fetch_add(1, Ordering::Release);
+        } else {
+            let mut spins = 0;
+            while self.round.load(Ordering::Acquire) == round {
+                relax(&mut spins);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_runs_each_piece_once() {
+        for threads in 1..=4 {
+            let team = Team::new(threads);
+            let counts: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
+            for round in 0..500 {
+                team.run(|member| {
+                    counts[member].fetch_add(1, Ordering::Relaxed);
+                });
+                if round % 100 == 0 {
+                    std::thread::sleep(std::time::Duration::from_millis(20)); // long enough for the members to sleep
+                }
+            }
+            assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 500));
+        }
+    }
+
+    #[test]
+    fn jobs_may_carry_disjoint_mutable_pieces() {
+        let team = Team::new(3);
+        let mut data = vec![0usize; 1000];
+        team.for_each(data.chunks_mut(7).enumerate(), |(i, chunk)| chunk.fill(i));
+        assert!(data.iter().enumerate().all(|(at, &x)| x == at / 7));
+    }
+
+    #[test]
+    fn a_barrier_holds_back_the_fast_ones() {
+        let team = Team::new(3);
+        let barrier = Barrier::new(3);
+        let step = AtomicUsize::new(0);
+        team.run(|_| {
+            for round in 1..=200 {
+                step.fetch_add(1, Ordering::SeqCst);
+                barrier.wait();
+                assert_eq!(step.load(Ordering::SeqCst), 3 * round);
+                barrier.wait();
+            }
+        });
+    }
+}
