@@ -2,7 +2,8 @@
 //! or stopped, masks on or off, with a carried state that is not zero.
 //!
 //! The difference quotient is the central one of fourth order,
-//! `(8 (f(e) - f(-e)) - (f(2e) - f(-2e))) / 12e`: in f64 with `e = 1e-3` it is good to about eleven digits.
+//! `(8 (f(e) - f(-e)) - (f(2e) - f(-2e))) / 12e`: in f64 with `e = 1e-3` all slopes here agree to
+//! better than a relative 1e-8; the rest of the tolerance is for other machines' `exp` and `tanh`.
 
 mod oracle;
 
@@ -14,7 +15,7 @@ use oracle::{Augment, Pass, sgd};
 const STEP: f64 = 1e-3;
 
 /// Agreement of a slope with the gradient, relative to the gradient's usual size along such a direction.
-const TOLERANCE: f64 = 1e-8;
+const TOLERANCE: f64 = 1e-7;
 
 /// The derivative at 0 of a function of one variable.
 fn slope(f: impl Fn(f64) -> f64) -> f64 {
