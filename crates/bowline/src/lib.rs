@@ -2,12 +2,16 @@
 #![forbid(unsafe_code)]
 
 pub mod architecture;
+pub mod batch;
 pub mod corpus;
 pub mod data;
 pub mod demo;
 pub mod error;
+pub mod model;
 pub mod model_folder;
+pub mod optim;
 pub mod params;
+pub mod rng;
 pub mod storage;
 pub mod vocabulary;
 

@@ -44,14 +44,26 @@ pub struct Loss {
     pub kl: f64,
 }
 
-/// Replaces `z` by `scale * (y - y*)`, the gradient of `scale * CE` by the logits.
-pub fn cross_entropy(isa: Isa, z: &mut [f32], bias: Option<Bias<'_>>, target: usize, scale: f32) -> Loss {
+/// Replaces `z` by `scale * (y - y*)`, the gradient of `scale * CE` by the logits, and adds it to `d_bias`.
+pub fn cross_entropy(
+    isa: Isa,
+    z: &mut [f32],
+    bias: Option<Bias<'_>>,
+    target: usize,
+    scale: f32,
+    mut d_bias: Option<&mut [f32]>,
+) -> Loss {
     let n = z.len();
     let target_logit = f64::from(z[target]) + bias.map_or(0.0, |b| f64::from(b.values[target]));
     check_bias(bias, n);
-    // SAFETY: z and the bias have n elements.
-    let log_sum = unsafe { softmax_times(isa, z.as_mut_ptr(), bias_ptr(bias), n, scale) };
+    assert!(d_bias.as_ref().is_none_or(|d| d.len() == n));
+    let d_bias_ptr = d_bias.as_mut().map_or(std::ptr::null_mut(), |d| d.as_mut_ptr());
+    // SAFETY: z, the bias and its gradient have n elements, and the gradient is borrowed mutably.
+    let log_sum = unsafe { softmax_times(isa, z.as_mut_ptr(), bias_ptr(bias), n, scale, d_bias_ptr) };
     z[target] -= scale;
+    if let Some(d_bias) = d_bias {
+        d_bias[target] -= scale;
+    }
     Loss { ce: log_sum - target_logit, kl: 0.0 }
 }
 
@@ -59,7 +71,7 @@ pub fn cross_entropy(isa: Isa, z: &mut [f32], bias: Option<Bias<'_>>, target: us
 pub fn softmax(isa: Isa, z: &mut [f32], bias: Option<Bias<'_>>) {
     check_bias(bias, z.len());
     // SAFETY: z and the bias have n elements.
-    unsafe { softmax_times(isa, z.as_mut_ptr(), bias_ptr(bias), z.len(), 1.0) };
+    unsafe { softmax_times(isa, z.as_mut_ptr(), bias_ptr(bias), z.len(), 1.0, std::ptr::null_mut()) };
 }
 
 /// `log sum_i e^(z_i + b_i)`; the row is left alone.
@@ -70,11 +82,20 @@ pub fn log_sum_exp(isa: Isa, z: &[f32], bias: Option<Bias<'_>>) -> f64 {
 }
 
 /// Replaces `z` by the gradient of `scale * (CE + gamma tau KL(y~ || y^))` by the logits:
-/// `scale * ((y - y*) + gamma (y^ - y~))`.
-pub fn augmented(isa: Isa, z: &mut [f32], bias: Option<Bias<'_>>, target: usize, scale: f32, aug: Augment<'_>) -> Loss {
+/// `scale * ((y - y*) + gamma (y^ - y~))`. Only the first half of it is added to `d_bias`: `y^` has no bias.
+pub fn augmented(
+    isa: Isa,
+    z: &mut [f32],
+    bias: Option<Bias<'_>>,
+    target: usize,
+    scale: f32,
+    aug: Augment<'_>,
+    mut d_bias: Option<&mut [f32]>,
+) -> Loss {
     let n = z.len();
     check_bias(bias, n);
     assert_eq!(aug.target.len(), n);
+    assert!(d_bias.as_ref().is_none_or(|d| d.len() == n));
     let target_z = f64::from(z[target]);
     let mut sums = [0.0f64; 4];
     // SAFETY: z, the bias and the target have n elements.
@@ -89,10 +110,14 @@ pub fn augmented(isa: Isa, z: &mut [f32], bias: Option<Bias<'_>>, target: usize,
             whole(aug.tau),
             aug.gamma * scale,
             scale,
+            d_bias.as_mut().map_or(std::ptr::null_mut(), |d| d.as_mut_ptr()),
             sums.as_mut_ptr(),
         );
     }
     z[target] -= scale;
+    if let Some(d_bias) = d_bias {
+        d_bias[target] -= scale;
+    }
     losses(sums, target_z, bias, target, aug.target_negentropy)
 }
 
@@ -108,9 +133,11 @@ pub fn augmented_flow(
     aug: Augment<'_>,
     log_target: &[f32],
     d_scores: &mut [f32],
+    mut d_bias: Option<&mut [f32]>,
 ) -> Loss {
     let n = z.len();
     check_bias(bias, n);
+    assert!(d_bias.as_ref().is_none_or(|d| d.len() == n));
     assert!(aug.target.len() == n && log_target.len() == n && d_scores.len() == n);
     let target_z = f64::from(z[target]);
     let mut sums = [0.0f64; 4];
@@ -129,10 +156,14 @@ pub fn augmented_flow(
             aug.gamma * scale,
             scale,
             aug.target_negentropy,
+            d_bias.as_mut().map_or(std::ptr::null_mut(), |d| d.as_mut_ptr()),
             sums.as_mut_ptr(),
         );
     }
     z[target] -= scale;
+    if let Some(d_bias) = d_bias {
+        d_bias[target] -= scale;
+    }
     losses(sums, target_z, bias, target, aug.target_negentropy)
 }
 
@@ -217,15 +248,18 @@ unsafe fn row_max<S: Simd>(z: *const f32, bias: *const f32, n: usize) -> f32 {
 }
 
 multiversion! {
-    /// `z` becomes `scale * softmax(z + bias)`; returns `log sum e^(z + bias)`. `bias` may be null.
+    /// `z` becomes `scale * softmax(z + bias)`, which is also added to `d_bias`; returns `log sum e^(z + bias)`. `bias` and
+    /// `d_bias` may be null.
     ///
     /// # Safety
-    /// `z` and `bias` have `n` elements.
-    unsafe fn softmax_times = softmax_times_generic(z: *mut f32, bias: *const f32, n: usize, scale: f32) -> f64
+    /// All rows have `n` elements.
+    unsafe fn softmax_times = softmax_times_generic(
+        z: *mut f32, bias: *const f32, n: usize, scale: f32, d_bias: *mut f32,
+    ) -> f64
 }
 
 #[inline(always)]
-unsafe fn softmax_times_generic<S: Simd>(z: *mut f32, bias: *const f32, n: usize, scale: f32) -> f64 {
+unsafe fn softmax_times_generic<S: Simd>(z: *mut f32, bias: *const f32, n: usize, scale: f32, d_bias: *mut f32) -> f64 {
     // SAFETY: the caller's promise.
     unsafe {
         let max = row_max::<S>(z, bias, n);
@@ -239,7 +273,11 @@ unsafe fn softmax_times_generic<S: Simd>(z: *mut f32, bias: *const f32, n: usize
         });
         let factor = S::splat((f64::from(scale) / total) as f32);
         row!(S, n, 0.0, [], |at, load, store| {
-            store(z, S::mul(load(z), factor));
+            let y = S::mul(load(z), factor);
+            store(z, y);
+            if !d_bias.is_null() {
+                store(d_bias, S::add(load(d_bias), y));
+            }
         });
         f64::from(max) + total.ln()
     }
@@ -305,13 +343,13 @@ unsafe fn target_generic<S: Simd>(s: *mut f32, log: *mut f32, n: usize, tau: f32
 }
 
 multiversion! {
-    /// `exp_bias` may be null; `whole_tau` is `tau` or 0; `sums` gets what `losses` reads.
+    /// `exp_bias` and `d_bias` may be null; `whole_tau` is `tau` or 0; `sums` gets what `losses` reads.
     ///
     /// # Safety
     /// All rows have `n` elements, `sums` 4.
     unsafe fn augmented_row = augmented_generic(
         z: *mut f32, exp_bias: *const f32, target: *const f32, n: usize, tau: f32, whole_tau: u32,
-        gamma_scale: f32, scale: f32, sums: *mut f64,
+        gamma_scale: f32, scale: f32, d_bias: *mut f32, sums: *mut f64,
     )
 }
 
@@ -326,6 +364,7 @@ unsafe fn augmented_generic<S: Simd>(
     whole_tau: u32,
     gamma_scale: f32,
     scale: f32,
+    d_bias: *mut f32,
     sums: *mut f64,
 ) {
     // SAFETY: the caller's promise.
@@ -359,8 +398,11 @@ unsafe fn augmented_generic<S: Simd>(
             let x = S::mul(S::add(stored, minus_max), inverse_tau);
             let e = if whole_tau != 0 { stored } else { exp::<S>(x) };
             let bias = if exp_bias.is_null() { e } else { load(exp_bias) };
-            let y = with_bias(numerator_y(e, x), bias);
-            store(z, S::fma(y, factor_y, S::fma(e, factor, S::mul(load(target), minus_gamma))));
+            let y = S::mul(with_bias(numerator_y(e, x), bias), factor_y);
+            store(z, S::add(y, S::fma(e, factor, S::mul(load(target), minus_gamma))));
+            if !d_bias.is_null() {
+                store(d_bias, S::add(load(d_bias), y));
+            }
         });
         for (i, value) in [f64::from(max), total, total_y, total_dot].into_iter().enumerate() {
             *sums.add(i) = value;
@@ -375,7 +417,8 @@ multiversion! {
     /// All rows have `n` elements, `sums` 4.
     unsafe fn augmented_flow_row = augmented_flow_generic(
         z: *mut f32, exp_bias: *const f32, target: *const f32, log_target: *const f32, d_scores: *mut f32,
-        n: usize, tau: f32, whole_tau: u32, gamma_scale: f32, scale: f32, negentropy: f64, sums: *mut f64,
+        n: usize, tau: f32, whole_tau: u32, gamma_scale: f32, scale: f32, negentropy: f64,
+        d_bias: *mut f32, sums: *mut f64,
     )
 }
 
@@ -393,6 +436,7 @@ unsafe fn augmented_flow_generic<S: Simd>(
     gamma_scale: f32,
     scale: f32,
     negentropy: f64,
+    d_bias: *mut f32,
     sums: *mut f64,
 ) {
     // SAFETY: the caller's promise.
@@ -404,7 +448,7 @@ unsafe fn augmented_flow_generic<S: Simd>(
             let x = S::mul(S::add(load(z), minus_max), inverse_tau);
             store(d_scores, S::sub(load(log_target), x));
         });
-        augmented_generic::<S>(z, exp_bias, target, n, tau, whole_tau, gamma_scale, scale, sums);
+        augmented_generic::<S>(z, exp_bias, target, n, tau, whole_tau, gamma_scale, scale, d_bias, sums);
         // log(y~_i / y^_i) - J_aug = (log y~_i - x_i) + log(sum) - J_aug, and J_aug = negentropy - dot + log(sum).
         let shift = S::splat((*sums.add(3) - negentropy) as f32);
         let factor = S::splat(gamma_scale);
@@ -460,11 +504,12 @@ mod tests {
                 for untied in [false, true] {
                     let case = Case::new(n, untied);
                     let (want, d_z, _) = reference::loss(&case.z, case.bias().map(|b| b.values), case.target, None);
-                    let mut z = case.z.clone();
+                    let (mut z, mut d_bias) = (case.z.clone(), vec![0.0; n]);
                     assert!(
                         (log_sum_exp(isa, &z, case.bias()) - want.log_sum).abs() < 1e-6 * want.log_sum.abs().max(1.0)
                     );
-                    let got = cross_entropy(isa, &mut z, case.bias(), case.target, 1.0);
+                    let got = cross_entropy(isa, &mut z, case.bias(), case.target, 1.0, Some(&mut d_bias));
+                    assert_eq!(d_bias, z);
                     assert!((got.ce - want.ce).abs() < 1e-6 * want.ce.max(1.0), "{isa:?} {n}: {got:?} {}", want.ce);
                     close(&z, &d_z, "d_logits");
                     let mut y = case.z.clone();
@@ -496,7 +541,8 @@ mod tests {
                         assert_eq!(alone, target);
                         let aug = Augment { tau, gamma, target: &target, target_negentropy: negentropy };
                         let (mut z, mut flowing, mut d_scores) = (case.z.clone(), case.z.clone(), vec![0.0; n]);
-                        let stop = augmented(isa, &mut z, bias, case.target, scale, aug);
+                        let (mut d_bias, mut flowing_d_bias) = (vec![0.0; n], vec![0.0; n]);
+                        let stop = augmented(isa, &mut z, bias, case.target, scale, aug, Some(&mut d_bias));
                         let flow = augmented_flow(
                             isa,
                             &mut flowing,
@@ -506,8 +552,12 @@ mod tests {
                             aug,
                             &log_target,
                             &mut d_scores,
+                            Some(&mut flowing_d_bias),
                         );
-                        assert_eq!((&z, stop), (&flowing, flow));
+                        assert_eq!((&z, stop, &d_bias), (&flowing, flow, &flowing_d_bias));
+                        let (_, d_b, _) = reference::loss(&case.z, bias.map(|b| b.values), case.target, None);
+                        let d_b: Vec<f64> = d_b.iter().map(|d| d * f64::from(scale)).collect();
+                        close(&d_bias, &d_b, "d_bias");
                         let what = format!("{isa:?} {n} untied {untied} tau {tau}: {stop:?}, {} {}", want.ce, want.kl);
                         assert!((stop.ce - want.ce).abs() < 4e-6 * want.ce.max(1.0), "{what}");
                         assert!((stop.kl - want.kl).abs() < 1e-6 * want.kl.max(1.0), "{what}");

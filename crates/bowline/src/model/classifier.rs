@@ -1,0 +1,343 @@
+//! The classifier, `y = softmax(W h + b)` (equation 3), the loss and its gradient, and the augmented loss's `y~`.
+//!
+//! The logits of a window are worked on in blocks of rows: product, loss and gradient, product back, while a block is
+//! still in the cache.
+
+use crate::params::Params;
+use bowline_kernels::loss::{self, Augment, Bias, Loss};
+use bowline_kernels::{Into, Isa, Mat, PackedB, Team, elementwise, gemm, gemm_alone};
+
+/// Rows of logits in a block.
+const BLOCK: usize = 50;
+
+/// How the augmented loss is to be computed (section 3).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AugmentedLoss {
+    /// Temperature of `y^` and `y~`.
+    pub tau: f32,
+    /// `alpha / tau`, where `alpha` is the weight of `J_aug` in the loss.
+    pub gamma: f32,
+    /// Whether the gradient flows through `y~` into the embedding.
+    pub flow: bool,
+}
+
+/// The classifier's buffers and packed weights, allocated once.
+pub struct Classifier {
+    isa: Isa,
+    vocab: usize,
+    hidden: usize,
+    /// `W^T`, (d, V).
+    weights: PackedB,
+    /// `W`, (V, d), for the way back.
+    weights_back: PackedB,
+    /// `e^(b - max b)` and `max b`, when there is a bias.
+    exp_bias: Vec<f32>,
+    max_bias: f32,
+    /// (T B, V): logits, then their gradient.
+    logits: Vec<f32>,
+    losses: Vec<Loss>,
+    /// (blocks, V): each block's share of the bias's gradient, when there is a bias.
+    d_bias: Vec<f32>,
+    augmented: Augmented,
+}
+
+/// What only the augmented loss needs; empty without it.
+struct Augmented {
+    /// `L`, (d, V), and `L^T`, (V, d), where the classifier has a matrix of its own.
+    embedding: PackedB,
+    embedding_back: PackedB,
+    /// The different targets of the window, and for each word of the vocabulary its place among them.
+    distinct: Vec<u32>,
+    place: Vec<u32>,
+    /// (n, d): their vectors `u`.
+    vectors: Vec<f32>,
+    /// (n, V): their `y~`; and `log y~` when the gradient flows.
+    targets: Vec<f32>,
+    log_targets: Vec<f32>,
+    negentropies: Vec<f64>,
+    /// (T B, V): gradient by `s = L^T u`, when it flows.
+    d_scores: Vec<f32>,
+    /// (T B, d): `u` of every word, then the gradient by it.
+    target_vectors: Vec<f32>,
+}
+
+/// Mean losses over the words of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WindowLoss {
+    /// Sum of the cross-entropies, in nats.
+    pub ce: f64,
+    /// Sum of `KL(y~ || y^)`.
+    pub kl: f64,
+}
+
+impl Classifier {
+    /// Room for `rows` words at a time.
+    pub fn new(isa: Isa, vocab: usize, hidden: usize, rows: usize) -> Classifier {
+        Classifier {
+            isa,
+            vocab,
+            hidden,
+            weights: PackedB::new(isa),
+            weights_back: PackedB::new(isa),
+            exp_bias: Vec::new(),
+            max_bias: 0.0,
+            logits: vec![0.0; rows * vocab],
+            losses: vec![Loss::default(); rows],
+            d_bias: Vec::new(),
+            augmented: Augmented {
+                embedding: PackedB::new(isa),
+                embedding_back: PackedB::new(isa),
+                distinct: Vec::new(),
+                place: Vec::new(),
+                vectors: Vec::new(),
+                targets: Vec::new(),
+                log_targets: Vec::new(),
+                negentropies: Vec::new(),
+                d_scores: Vec::new(),
+                target_vectors: Vec::new(),
+            },
+        }
+    }
+
+    /// Takes new weights; once per window when training, once for all when evaluating.
+    pub fn pack(&mut self, team: &Team, params: &Params, for_backward: bool) {
+        let matrix = Mat::new(params.classifier(), self.vocab, self.hidden);
+        self.weights.pack(team, matrix.t());
+        if for_backward {
+            self.weights_back.pack(team, matrix);
+        }
+        if let Some(bias) = params.classifier_bias() {
+            let max = bias.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            self.exp_bias.clear();
+            self.exp_bias.extend(bias.iter().map(|b| (b - max).exp()));
+            self.max_bias = max;
+        }
+    }
+
+    fn bias<'a>(&'a self, params: &'a Params) -> Option<Bias<'a>> {
+        params.classifier_bias().map(|values| Bias { values, exp: &self.exp_bias, max: self.max_bias })
+    }
+
+    /// Writes `-log y_target` of each row of `h` (rows, d) to `nll`.
+    pub fn evaluate(&mut self, team: &Team, params: &Params, h: &[f32], targets: &[u32], nll: &mut [f64]) {
+        let (isa, v, d) = (self.isa, self.vocab, self.hidden);
+        let mut logits = std::mem::take(&mut self.logits);
+        let bias = self.bias(params);
+        let jobs = logits.chunks_mut(BLOCK * v).zip(h.chunks(BLOCK * d));
+        team.for_each(jobs.zip(targets.chunks(BLOCK)).zip(nll.chunks_mut(BLOCK)), |(((z, h), targets), nll)| {
+            gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
+            for ((z, &target), nll) in z.chunks_exact(v).zip(targets).zip(nll) {
+                let target = target as usize;
+                let logit = f64::from(z[target]) + bias.map_or(0.0, |b| f64::from(b.values[target]));
+                *nll = loss::log_sum_exp(isa, z, bias) - logit;
+            }
+        });
+        self.logits = logits;
+    }
+
+    /// Writes `y`, (rows, V), for each row of `h`, (rows, d).
+    pub fn probabilities(&self, team: &Team, params: &Params, h: &[f32], out: &mut [f32]) {
+        let (isa, v, d) = (self.isa, self.vocab, self.hidden);
+        let bias = self.bias(params);
+        team.for_each(out.chunks_mut(v).zip(h.chunks(d)), |(z, h)| {
+            gemm_alone(Mat::new(h, 1, d), &self.weights, z, Into::Overwrite);
+            loss::softmax(isa, z, bias);
+        });
+    }
+
+    /// The loss of a window, `scale * sum (CE + gamma tau KL)`, its gradient by `h` (into `d_h`) and by the weights: into
+    /// the classifier's part of `d_params`, overwriting it, and, when the gradient flows through `y~`, into the embedding's
+    /// (which is overwritten too; without flow an untied embedding's gradient is set to zero).
+    #[allow(clippy::too_many_arguments)]
+    pub fn train(
+        &mut self,
+        team: &Team,
+        params: &Params,
+        h: &[f32],
+        targets: &[u32],
+        scale: f32,
+        augment: Option<AugmentedLoss>,
+        d_h: &mut [f32],
+        d_params: &mut Params,
+        scratch: &mut PackedB,
+    ) -> WindowLoss {
+        let (isa, v, d, rows) = (self.isa, self.vocab, self.hidden, targets.len());
+        let tied = params.architecture().tied;
+        if let Some(augment) = augment {
+            self.estimate_targets(team, params, targets, augment);
+        }
+        let mut logits = std::mem::take(&mut self.logits);
+        let mut losses = std::mem::take(&mut self.losses);
+        let mut d_scores = std::mem::take(&mut self.augmented.d_scores);
+        let mut d_bias = std::mem::take(&mut self.d_bias);
+        if !tied {
+            grow(&mut d_bias, rows.div_ceil(BLOCK) * v);
+            d_bias.fill(0.0);
+        }
+        let bias = self.bias(params);
+        let flow_rows = augment.filter(|a| a.flow).map_or(0, |_| rows);
+        let d_score_blocks = or_nothing(d_scores[..flow_rows * v].chunks_mut(BLOCK * v));
+        let d_bias_blocks = or_nothing(d_bias.chunks_mut(v));
+        let jobs = logits[..rows * v]
+            .chunks_mut(BLOCK * v)
+            .zip(d_score_blocks)
+            .zip(h.chunks(BLOCK * d))
+            .zip(d_h.chunks_mut(BLOCK * d))
+            .zip(targets.chunks(BLOCK))
+            .zip(losses.chunks_mut(BLOCK))
+            .zip(d_bias_blocks);
+        team.for_each(jobs, |((((((z, d_scores), h), d_h), targets), losses), d_bias)| {
+            // z = W h
+            gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
+            let mut d_scores = d_scores.chunks_exact_mut(v);
+            for ((z, &target), loss) in z.chunks_exact_mut(v).zip(targets).zip(losses) {
+                let d_bias = bias.map(|_| &mut *d_bias);
+                *loss = self.word_loss(isa, z, bias, target, scale, augment, d_scores.next(), d_bias);
+            }
+            // d_h = d_z W
+            gemm_alone(Mat::new(z, targets.len(), v), &self.weights_back, d_h, Into::Overwrite);
+        });
+        // d_W = d_z^T h
+        let d_logits = Mat::new(&logits[..rows * v], rows, v);
+        scratch.pack(team, Mat::new(h, rows, d));
+        let (d_w, d_b) = d_params.classifier_mut();
+        gemm(team, d_logits.t(), scratch, d_w, Into::Overwrite);
+        if let Some(d_b) = d_b {
+            elementwise::column_sums(team, isa, &d_bias, d_b);
+        }
+        self.d_bias = d_bias;
+        self.logits = logits;
+        let mut sum = WindowLoss::default();
+        for loss in &losses[..rows] {
+            sum.ce += loss.ce;
+            sum.kl += loss.kl;
+        }
+        self.losses = losses;
+        self.augmented.d_scores = d_scores;
+        match augment {
+            Some(AugmentedLoss { flow: true, .. }) => self.flow_back(team, targets, tied, params, d_params, scratch),
+            _ if !tied => d_params.embedding_mut().fill(0.0),
+            _ => {}
+        }
+        sum
+    }
+
+    /// The loss of one word; its logits become their gradient.
+    #[allow(clippy::too_many_arguments)]
+    fn word_loss(
+        &self,
+        isa: Isa,
+        z: &mut [f32],
+        bias: Option<Bias<'_>>,
+        target: u32,
+        scale: f32,
+        augment: Option<AugmentedLoss>,
+        d_scores: Option<&mut [f32]>,
+        d_bias: Option<&mut [f32]>,
+    ) -> Loss {
+        let Some(AugmentedLoss { tau, gamma, .. }) = augment else {
+            return loss::cross_entropy(isa, z, bias, target as usize, scale, d_bias);
+        };
+        let place = self.augmented.place[target as usize] as usize;
+        let row = place * self.vocab..(place + 1) * self.vocab;
+        let aug = Augment {
+            tau,
+            gamma,
+            target: &self.augmented.targets[row.clone()],
+            target_negentropy: self.augmented.negentropies[place],
+        };
+        match d_scores {
+            None => loss::augmented(isa, z, bias, target as usize, scale, aug, d_bias),
+            Some(d_scores) => {
+                let log_target = &self.augmented.log_targets[row];
+                loss::augmented_flow(isa, z, bias, target as usize, scale, aug, log_target, d_scores, d_bias)
+            }
+        }
+    }
+
+    /// `y~ = softmax(L^T u / tau)` (section 3), once for each different target word of the window.
+    fn estimate_targets(&mut self, team: &Team, params: &Params, targets: &[u32], augment: AugmentedLoss) {
+        let (isa, v, d) = (self.isa, self.vocab, self.hidden);
+        let tied = params.architecture().tied;
+        let aug = &mut self.augmented;
+        aug.place.resize(v, u32::MAX);
+        for &word in &aug.distinct {
+            aug.place[word as usize] = u32::MAX;
+        }
+        aug.distinct.clear();
+        aug.distinct.reserve(targets.len());
+        for &word in targets {
+            let place = &mut aug.place[word as usize];
+            if *place == u32::MAX {
+                *place = aug.distinct.len() as u32;
+                aug.distinct.push(word);
+            }
+        }
+        let n = aug.distinct.len();
+        // All buffers are as large as the largest window needs, so that later windows allocate nothing.
+        grow(&mut aug.vectors, targets.len() * d);
+        grow(&mut aug.targets, targets.len().min(v) * v);
+        aug.negentropies.resize(targets.len().max(aug.negentropies.len()), 0.0);
+        if augment.flow {
+            grow(&mut aug.log_targets, targets.len().min(v) * v);
+            grow(&mut aug.d_scores, targets.len() * v);
+            grow(&mut aug.target_vectors, targets.len() * d);
+        }
+        super::embedding::forward(params.embedding(), &aug.distinct, None, d, &mut aug.vectors[..n * d]);
+        if !tied {
+            aug.embedding.pack(team, Mat::new(params.embedding(), v, d).t());
+        }
+        let embedding = if tied { &self.weights } else { &aug.embedding };
+        let log_rows = if augment.flow { n * v } else { 0 };
+        let logs = or_nothing(aug.log_targets[..log_rows].chunks_mut(BLOCK * v));
+        let jobs = aug.targets[..n * v]
+            .chunks_mut(BLOCK * v)
+            .zip(logs)
+            .zip(aug.vectors[..n * d].chunks(BLOCK * d))
+            .zip(aug.negentropies[..n].chunks_mut(BLOCK));
+        team.for_each(jobs, |(((s, log), u), negentropies)| {
+            gemm_alone(Mat::new(u, negentropies.len(), d), embedding, s, Into::Overwrite);
+            let mut log = log.chunks_exact_mut(v);
+            for (s, negentropy) in s.chunks_exact_mut(v).zip(negentropies) {
+                *negentropy = loss::target_distribution(isa, s, augment.tau, log.next());
+            }
+        });
+    }
+
+    /// The gradient through `y~`: with `s = L^T u`, `d_L += u d_s^T`, and `d_u = L d_s` goes to the target's vector.
+    fn flow_back(
+        &mut self,
+        team: &Team,
+        targets: &[u32],
+        tied: bool,
+        params: &Params,
+        d_params: &mut Params,
+        scratch: &mut PackedB,
+    ) {
+        let (v, d, rows) = (self.vocab, self.hidden, targets.len());
+        let aug = &mut self.augmented;
+        let vectors = &mut aug.target_vectors[..rows * d];
+        super::embedding::forward(params.embedding(), targets, None, d, vectors);
+        scratch.pack(team, Mat::new(vectors, rows, d));
+        let d_scores = Mat::new(&aug.d_scores[..rows * v], rows, v);
+        let into = if tied { Into::Accumulate } else { Into::Overwrite };
+        gemm(team, d_scores.t(), scratch, d_params.embedding_mut(), into);
+        if !tied {
+            aug.embedding_back.pack(team, Mat::new(params.embedding(), v, d));
+        }
+        let back = if tied { &self.weights_back } else { &aug.embedding_back };
+        gemm(team, d_scores, back, vectors, Into::Overwrite);
+        super::embedding::backward(vectors, targets, None, d, d_params.embedding_mut());
+    }
+}
+
+fn grow(buffer: &mut Vec<f32>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, 0.0);
+    }
+}
+
+/// The blocks, and when there are no more, empty ones for ever: for a buffer that not every model has.
+fn or_nothing<'a>(blocks: impl Iterator<Item = &'a mut [f32]>) -> impl Iterator<Item = &'a mut [f32]> {
+    blocks.chain(std::iter::repeat_with(|| &mut [][..]))
+}

@@ -1,0 +1,143 @@
+//! One LSTM layer over a window (Hochreiter and Schmidhuber 1997, without peepholes), forward and backward.
+//!
+//! i, f, o = sigmoid(W_ih x + W_hh h~ + b), g = tanh(..), c = f c' + i g, h = o tanh(c), h~ = m h: the mask `m` of the
+//! window stands wherever the state is consumed, and the state that is carried to the next window is the unmasked `h`.
+
+use crate::params::{LayerParams, LayerParamsMut};
+use bowline_kernels::recurrent::{self, RecurrentWeights};
+use bowline_kernels::{Into, Isa, Mat, PackedB, Team, elementwise, gemm};
+
+/// The state of one layer between two windows, (B, d) each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerState {
+    /// `h`, without a mask.
+    pub h: Vec<f32>,
+    /// `c`.
+    pub c: Vec<f32>,
+}
+
+/// The buffers and packed weights of a layer, allocated once.
+pub struct Lstm {
+    isa: Isa,
+    hidden: usize,
+    recurrent: RecurrentWeights,
+    /// `W_ih^T`, (d, 4d).
+    input_weights: PackedB,
+    /// (T, B, 4d): gates, then their activations, then the gradient before them.
+    gates: Vec<f32>,
+    /// (T + 1, B, d).
+    cells: Vec<f32>,
+    /// (T, B, d).
+    tanh_cells: Vec<f32>,
+    /// (T + 1, B, d): `h~`, the first step being the carried state.
+    states: Vec<f32>,
+    /// (B, d).
+    d_cell: Vec<f32>,
+}
+
+impl Lstm {
+    /// Room for windows of `steps` by `batch`.
+    pub fn new(isa: Isa, threads: usize, hidden: usize, steps: usize, batch: usize) -> Lstm {
+        let step = batch * hidden;
+        Lstm {
+            isa,
+            hidden,
+            recurrent: RecurrentWeights::new(isa, threads, hidden),
+            input_weights: PackedB::new(isa),
+            gates: vec![0.0; steps * 4 * step],
+            cells: vec![0.0; (steps + 1) * step],
+            tanh_cells: vec![0.0; steps * step],
+            states: vec![0.0; (steps + 1) * step],
+            d_cell: vec![0.0; step],
+        }
+    }
+
+    /// Takes new weights; once per window when training, once for all when evaluating.
+    pub fn pack(&mut self, team: &Team, params: &LayerParams<'_>, for_backward: bool) {
+        let d = self.hidden;
+        self.input_weights.pack(team, Mat::new(params.w_ih, 4 * d, d).t());
+        self.recurrent.pack(team, params.w_hh, for_backward);
+    }
+
+    /// From the inputs (T, B, d) to [`Lstm::output`]; `state` is carried in and out.
+    pub fn forward(
+        &mut self,
+        team: &Team,
+        bias: &[f32],
+        x: &[f32],
+        state: &mut LayerState,
+        mask: Option<&[f32]>,
+        (steps, batch): (usize, usize),
+    ) {
+        let d = self.hidden;
+        let step = batch * d;
+        self.cells[..step].copy_from_slice(&state.c);
+        self.states[..step].copy_from_slice(&state.h);
+        if let Some(mask) = mask {
+            self.states[..step].iter_mut().zip(mask).for_each(|(h, m)| *h *= m);
+        }
+        let gates = &mut self.gates[..steps * 4 * step];
+        team.for_each(gates.chunks_mut(batch * 4 * d), |gates| {
+            gates.chunks_exact_mut(4 * d).for_each(|row| row.copy_from_slice(bias));
+        });
+        gemm(team, Mat::new(x, steps * batch, d), &self.input_weights, gates, Into::Accumulate);
+        let mut window = recurrent::Window {
+            steps,
+            batch,
+            gates,
+            cells: &mut self.cells[..(steps + 1) * step],
+            tanh_cells: &mut self.tanh_cells[..steps * step],
+            states: &mut self.states[..(steps + 1) * step],
+            last_state: &mut state.h,
+            mask,
+        };
+        recurrent::forward(team, &self.recurrent, &mut window);
+        state.c.copy_from_slice(&self.cells[steps * step..(steps + 1) * step]);
+    }
+
+    /// `h~` of every step, (T, B, d).
+    pub fn output(&self, steps: usize, batch: usize) -> &[f32] {
+        let step = batch * self.hidden;
+        &self.states[step..(steps + 1) * step]
+    }
+
+    /// From `d_output` to the gradient of the weights and of the inputs (`d_x`). Follows a [`Lstm::forward`] of the same
+    /// window; `unused` is a state-sized buffer, `scratch` room for a packed matrix.
+    #[allow(clippy::too_many_arguments)]
+    pub fn backward(
+        &mut self,
+        team: &Team,
+        params: &LayerParams<'_>,
+        x: &[f32],
+        mask: Option<&[f32]>,
+        (steps, batch): (usize, usize),
+        d_output: &[f32],
+        d_params: &mut LayerParamsMut<'_>,
+        d_x: &mut [f32],
+        scratch: &mut PackedB,
+        unused: &mut [f32],
+    ) {
+        let (d, rows) = (self.hidden, steps * batch);
+        let step = batch * d;
+        let mut window = recurrent::Window {
+            steps,
+            batch,
+            gates: &mut self.gates[..rows * 4 * d],
+            cells: &mut self.cells[..(steps + 1) * step],
+            tanh_cells: &mut self.tanh_cells[..rows * d],
+            states: &mut self.states[..(steps + 1) * step],
+            last_state: unused,
+            mask,
+        };
+        recurrent::backward(team, &self.recurrent, &mut window, d_output, &mut self.d_cell);
+        let d_gates = Mat::new(&self.gates[..rows * 4 * d], rows, 4 * d);
+        // gates = x W_ih^T + h~' W_hh^T + b, where h~' is the masked state of the step before
+        scratch.pack(team, Mat::new(x, rows, d));
+        gemm(team, d_gates.t(), scratch, d_params.w_ih, Into::Overwrite);
+        scratch.pack(team, Mat::new(&self.states, rows, d));
+        gemm(team, d_gates.t(), scratch, d_params.w_hh, Into::Overwrite);
+        elementwise::column_sums(team, self.isa, &self.gates[..rows * 4 * d], d_params.bias);
+        scratch.pack(team, Mat::new(params.w_ih, 4 * d, d));
+        gemm(team, d_gates, scratch, d_x, Into::Overwrite);
+    }
+}

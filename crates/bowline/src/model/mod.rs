@@ -1,0 +1,204 @@
+//! The model at work: embedding, LSTM layers, classifier and loss, strung together for one window.
+
+pub mod classifier;
+pub mod dropout;
+pub mod embedding;
+pub mod lstm;
+
+use crate::architecture::Architecture;
+use crate::batch::Window;
+use crate::params::Params;
+use bowline_kernels::{Isa, PackedB, Team};
+pub use classifier::{AugmentedLoss, Classifier, WindowLoss};
+pub use dropout::{KeepProb, Masks};
+pub use lstm::{LayerState, Lstm};
+use std::sync::Arc;
+
+/// The state of all layers between two windows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// From below.
+    pub layers: Vec<LayerState>,
+}
+
+impl State {
+    /// The state before the first word.
+    pub fn zeros(architecture: Architecture, batch: usize) -> State {
+        let zeros = vec![0.0; batch * architecture.hidden];
+        State { layers: vec![LayerState { h: zeros.clone(), c: zeros }; architecture.layers] }
+    }
+
+    /// Back to the state before the first word.
+    pub fn reset(&mut self) {
+        for layer in &mut self.layers {
+            layer.h.fill(0.0);
+            layer.c.fill(0.0);
+        }
+    }
+}
+
+/// What a network is for; it decides which buffers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Forward and backward.
+    Train,
+    /// Forward alone.
+    Evaluate,
+}
+
+/// The buffers and packed weights of a model for windows of at most `steps` by `batch`. Allocated once; a training step
+/// allocates nothing after the first.
+pub struct Network {
+    architecture: Architecture,
+    isa: Isa,
+    team: Arc<Team>,
+    steps: usize,
+    batch: usize,
+    /// (T, B, d): the word vectors, masked.
+    inputs: Vec<f32>,
+    layers: Vec<Lstm>,
+    classifier: Classifier,
+    /// (T, B, d), twice: the gradient on its way down.
+    d_above: Vec<f32>,
+    d_below: Vec<f32>,
+    /// (B, d).
+    unused: Vec<f32>,
+    scratch: PackedB,
+}
+
+impl Network {
+    /// Room for windows of at most `steps` by `batch`.
+    pub fn new(
+        architecture: Architecture,
+        team: Arc<Team>,
+        isa: Isa,
+        purpose: Use,
+        steps: usize,
+        batch: usize,
+    ) -> Network {
+        let d = architecture.hidden;
+        let rows = steps * batch;
+        let gradient = if purpose == Use::Train { rows * d } else { 0 };
+        Network {
+            architecture,
+            isa,
+            steps,
+            batch,
+            inputs: vec![0.0; rows * d],
+            layers: (0..architecture.layers).map(|_| Lstm::new(isa, team.threads(), d, steps, batch)).collect(),
+            classifier: Classifier::new(isa, architecture.vocab, d, rows),
+            d_above: vec![0.0; gradient],
+            d_below: vec![0.0; gradient],
+            unused: vec![0.0; batch * d],
+            scratch: PackedB::new(isa),
+            team,
+        }
+    }
+
+    /// The team that works on it.
+    pub fn team(&self) -> &Team {
+        &self.team
+    }
+
+    /// The instruction set it uses.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Takes new weights.
+    pub fn pack(&mut self, params: &Params, purpose: Use) {
+        let for_backward = purpose == Use::Train;
+        for (l, layer) in self.layers.iter_mut().enumerate() {
+            layer.pack(&self.team, &params.layer(l), for_backward);
+        }
+        self.classifier.pack(&self.team, params, for_backward);
+    }
+
+    /// Runs the layers over a window; the last one's output is what the classifier sees.
+    fn run_layers(&mut self, params: &Params, window: &Window, state: &mut State, masks: Option<&Masks>) {
+        let shape = (window.steps, window.batch);
+        assert!(
+            window.steps <= self.steps && window.batch == self.batch,
+            "the window is larger than the network's room"
+        );
+        let rows = window.steps * window.batch;
+        let d = self.architecture.hidden;
+        let x = &mut self.inputs[..rows * d];
+        embedding::forward(params.embedding(), &window.inputs, masks.map(|m| &m.input[..]), d, x);
+        for l in 0..self.layers.len() {
+            let (below, above) = self.layers.split_at_mut(l);
+            let x = below.last().map_or(&self.inputs[..rows * d], |layer| layer.output(shape.0, shape.1));
+            let mask = masks.map(|m| &m.states[l][..]);
+            above[0].forward(&self.team, params.layer(l).bias, x, &mut state.layers[l], mask, shape);
+        }
+    }
+
+    fn output(&self, window: &Window) -> &[f32] {
+        let below = &self.inputs[..window.inputs.len() * self.architecture.hidden];
+        self.layers.last().map_or(below, |layer| layer.output(window.steps, window.batch))
+    }
+
+    /// The loss of a window, `J = (1 / B) sum_{t, b} (CE + alpha KL)` (equations 4 and 8), as sums over its words, and the
+    /// gradient of `J` in `gradient`. The weights must have been given to [`Network::pack`].
+    pub fn train(
+        &mut self,
+        params: &Params,
+        window: &Window,
+        state: &mut State,
+        masks: Option<&Masks>,
+        augment: Option<AugmentedLoss>,
+        gradient: &mut Params,
+    ) -> WindowLoss {
+        self.run_layers(params, window, state, masks);
+        let (d, rows) = (self.architecture.hidden, window.inputs.len());
+        let shape = (window.steps, window.batch);
+        let below = &self.inputs[..rows * d];
+        let h = self.layers.last().map_or(below, |layer| layer.output(shape.0, shape.1));
+        let loss = self.classifier.train(
+            &self.team,
+            params,
+            h,
+            &window.targets,
+            1.0 / window.batch as f32,
+            augment,
+            &mut self.d_above[..rows * d],
+            gradient,
+            &mut self.scratch,
+        );
+        for l in (0..self.layers.len()).rev() {
+            let (below, above) = self.layers.split_at_mut(l);
+            let x = below.last().map_or(&self.inputs[..rows * d], |layer| layer.output(shape.0, shape.1));
+            above[0].backward(
+                &self.team,
+                &params.layer(l),
+                x,
+                masks.map(|m| &m.states[l][..]),
+                shape,
+                &self.d_above[..rows * d],
+                &mut gradient.layer_mut(l),
+                &mut self.d_below[..rows * d],
+                &mut self.scratch,
+                &mut self.unused,
+            );
+            std::mem::swap(&mut self.d_above, &mut self.d_below);
+        }
+        let mask = masks.map(|m| &m.input[..]);
+        embedding::backward(&self.d_above[..rows * d], &window.inputs, mask, d, gradient.embedding_mut());
+        loss
+    }
+
+    /// `-log y_target` of every word of a window, without dropout, into `nll`.
+    pub fn evaluate(&mut self, params: &Params, window: &Window, state: &mut State, nll: &mut [f64]) {
+        self.run_layers(params, window, state, None);
+        let (d, rows) = (self.architecture.hidden, window.inputs.len());
+        let below = &self.inputs[..rows * d];
+        let h = self.layers.last().map_or(below, |layer| layer.output(window.steps, window.batch));
+        self.classifier.evaluate(&self.team, params, h, &window.targets, nll);
+    }
+
+    /// `y`, the distribution of the next word, after every word of a window: (T, B, V) into `out`.
+    pub fn probabilities(&mut self, params: &Params, window: &Window, state: &mut State, out: &mut [f32]) {
+        self.run_layers(params, window, state, None);
+        self.classifier.probabilities(&self.team, params, self.output(window), out);
+    }
+}

@@ -1,0 +1,109 @@
+//! Random numbers without a state: a value is a function of (seed, purpose, step, index).
+//!
+//! Nothing has to be saved or restored to go on with a run, and who computes which value first does not matter. The
+//! function is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+
+/// What a random number is for; numbers for different purposes have nothing to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Initial weights; the step is the number of the tensor.
+    Weights,
+    /// Dropout mask of the input vectors.
+    InputMask,
+    /// Dropout mask of a layer's state.
+    StateMask(u16),
+    /// Words drawn for a benchmark.
+    Words,
+}
+
+impl Purpose {
+    fn code(self) -> u32 {
+        match self {
+            Purpose::Weights => 1,
+            Purpose::InputMask => 2,
+            Purpose::Words => 3,
+            Purpose::StateMask(layer) => 0x1_0000 + u32::from(layer),
+        }
+    }
+}
+
+/// A stream of numbers for one purpose at one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    key: [u32; 2],
+    counter: [u32; 3],
+}
+
+impl Stream {
+    /// The stream of `(seed, purpose, step)`. Steps below 2^64 and indices below 2^34 do not overlap.
+    pub fn new(seed: u64, purpose: Purpose, step: u64) -> Stream {
+        // Philox has 64 bits of key and 128 of counter; the purpose shares the key with the seed by a mixing constant.
+        let mixed = seed ^ u64::from(purpose.code()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Stream { key: halves(mixed), counter: [halves(step)[0], halves(step)[1], purpose.code()] }
+    }
+
+    /// Four numbers at once: those of the indices `4 * block ..`.
+    pub fn block(&self, block: u32) -> [u32; 4] {
+        philox([block, self.counter[0], self.counter[1], self.counter[2]], self.key)
+    }
+
+    /// Fills `out` with `value(random u32)`.
+    pub fn fill(&self, out: &mut [f32], value: impl Fn(u32) -> f32) {
+        for (block, out) in out.chunks_mut(4).enumerate() {
+            for (x, r) in out.iter_mut().zip(self.block(block as u32)) {
+                *x = value(r);
+            }
+        }
+    }
+}
+
+/// A random u32 as a number in 0..1, of 24 bits so that f32 holds it exactly.
+pub fn unit(r: u32) -> f32 {
+    (r >> 8) as f32 * (1.0 / (1 << 24) as f32)
+}
+
+fn halves(x: u64) -> [u32; 2] {
+    [x as u32, (x >> 32) as u32]
+}
+
+fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+    for _ in 0..10 {
+        let [lo0, hi0] = halves(u64::from(counter[0]) * 0xD251_1F53);
+        let [lo1, hi1] = halves(u64::from(counter[2]) * 0xCD9E_8D57);
+        counter = [hi1 ^ counter[1] ^ key[0], lo1, hi0 ^ counter[3] ^ key[1], lo0];
+        key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
+    }
+    counter
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn philox_gives_its_authors_known_answers() {
+        assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        assert_eq!(
+            philox([0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344], [0xa409_3822, 0x299f_31d0]),
+            [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
+        );
+    }
+
+    #[test]
+    fn purposes_and_steps_are_different_streams() {
+        let first = |seed, purpose, step| Stream::new(seed, purpose, step).block(0);
+        let all = [
+            first(1, Purpose::Weights, 0),
+            first(2, Purpose::Weights, 0),
+            first(1, Purpose::InputMask, 0),
+            first(1, Purpose::InputMask, 1),
+            first(1, Purpose::InputMask, 1 << 32),
+            first(1, Purpose::StateMask(0), 0),
+            first(1, Purpose::StateMask(1), 0),
+        ];
+        for (i, a) in all.iter().enumerate() {
+            assert!(all[..i].iter().all(|b| a != b));
+        }
+    }
+}
