@@ -20,7 +20,7 @@ pub fn write(path: impl AsRef<Path>, fill: impl FnOnce(&mut dyn Write) -> io::Re
     replace(path.as_ref(), None, create, fill)
 }
 
-/// As [`write`], but the file that was at `path` becomes `previous` (in the same folder) instead of vanishing.
+/// As [`write()`], but the file that was at `path` becomes `previous` (in the same folder) instead of vanishing.
 ///
 /// The order is: the temporary file is complete and on the disk; `path` is renamed to `previous`; the temporary file is
 /// renamed to `path`. A kill between the two renames leaves only `previous`, which [`read_newest`] then finds. A `path`
@@ -128,7 +128,7 @@ fn create(temporary: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).open(temporary)
 }
 
-/// All of [`write`] and [`write_keeping_previous`]; `create` is [`create`] except in tests of a full disk.
+/// All of [`write()`] and [`write_keeping_previous`]; `create` is `create` except in tests of a full disk.
 fn replace(
     path: &Path,
     previous: Option<&Path>,
@@ -173,8 +173,8 @@ fn step_aside(path: &Path, previous: &Path) -> io::Result<bool> {
     }
 }
 
-/// Forces a rename onto the disk. Only Unix lets a folder be opened for that, and a few file systems refuse it there.
-fn sync_folder(path: &Path) -> io::Result<()> {
+/// Forces the entry of `path` in its folder onto the disk, after a rename or a creation. Only Unix lets a folder be opened for that, and a few file systems refuse it there.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 //!
 //! [`atomic`] replaces a file in one step, so that a kill or a full disk at any instant leaves either the old contents
 //! or the new ones. [`tensor_file`] is the file format for weights and checkpoints: named `f32` tensors with a content
-//! hash, readable by every tool that reads safetensors. [`strict_json`] reads JSON objects without forgiving anything.
+//! hash, readable by every tool that reads safetensors. `strict_json` reads JSON objects without forgiving anything.
 
 pub mod atomic;
 pub(crate) mod strict_json;

@@ -43,8 +43,11 @@ fn damaged_header(header: &str, data: usize) -> String {
     damaged(parse(by_hand(header, data)))
 }
 
-/// Everything a file holds, with the values as bits.
-fn contents(file: &TensorFile) -> Result<Vec<(String, Vec<usize>, Vec<u32>)>> {
+/// A tensor's name, shape and values as bits.
+type Bits = (String, Vec<usize>, Vec<u32>);
+
+/// Every tensor of a file.
+fn contents(file: &TensorFile) -> Result<Vec<Bits>> {
     file.names()
         .map(|name| {
             let shape = file.shape(name).unwrap();
