@@ -1,0 +1,207 @@
+//! `README.md`: the card that tells people what a model is, how it came about, and how to use it.
+
+use std::fmt::Write;
+
+use super::config::Config;
+use super::{CONFIG, VOCABULARY, WEIGHTS};
+
+/// What the card says beyond what the model's own sizes say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelCard {
+    /// The headline: "VD-LSTM+REAL, small, on PTB".
+    pub title: String,
+    /// The corpus as `--data` takes it.
+    pub data_name: String,
+    /// The SHA-256 of the corpus.
+    pub data_sha256: String,
+    /// The settings of the training, in the order in which they shall be shown.
+    pub recipe: Vec<(String, String)>,
+    /// The random seed.
+    pub seed: u64,
+    /// The epoch after which these weights were kept, counted from 1.
+    pub epoch: u32,
+    /// Perplexity on the validation split, where it was measured.
+    pub valid: Option<f64>,
+    /// Perplexity on the test split, where it was measured.
+    pub test: Option<f64>,
+    /// The beginning of a sentence, of words that the model knows, for the examples.
+    pub example: String,
+}
+
+impl ModelCard {
+    pub(super) fn to_markdown(&self, config: &Config, hash: &str) -> String {
+        let a = config.architecture;
+        let mut card = String::new();
+        let mut line = |text: String| {
+            card.push_str(&text);
+            card.push('\n');
+        };
+        line(format!("# {}\n", plain(&self.title)));
+        line(format!(
+            "A word-level language model, trained with Bowline {}: {}. It has {} of {} units, a vocabulary of {} words \
+             and {} parameters.\n",
+            env!("CARGO_PKG_VERSION"),
+            kind(&config.model),
+            if a.layers == 1 { "one LSTM layer".to_owned() } else { format!("{} LSTM layers", a.layers) },
+            grouped(a.hidden),
+            grouped(a.vocab),
+            grouped(a.parameters()),
+        ));
+
+        line("## Results\n".to_owned());
+        line("| split | perplexity |\n|---|---:|".to_owned());
+        for (split, perplexity) in [("validation", self.valid), ("test", self.test)] {
+            line(format!("| {split} | {} |", perplexity.map_or("not measured".to_owned(), |p| format!("{p:.2}"))));
+        }
+        line(format!("\nThese are the weights after epoch {}, the best on the validation split so far.\n", self.epoch));
+
+        line("## Data\n".to_owned());
+        line(format!("{}, SHA-256 `{}`.\n", plain(&self.data_name), code(&self.data_sha256)));
+
+        line("## Recipe\n".to_owned());
+        line("| setting | value |\n|---|---|".to_owned());
+        for (key, value) in &self.recipe {
+            line(format!("| {} | {} |", plain(key), plain(value)));
+        }
+        line(format!("| seed | {} |\n", self.seed));
+
+        line("## Use\n".to_owned());
+        line(format!(
+            "In this folder:\n\n```sh\nbowline eval . --data {} --split test\nbowline next . {} -k 10\n```\n",
+            shell_word(&self.data_name),
+            shell_word(&self.example),
+        ));
+        line(format!("In PyTorch:\n\n```python\n{}```\n", self.python(a.tied)));
+
+        line("## Files\n".to_owned());
+        line(format!(
+            "- `{WEIGHTS}`: the weights under PyTorch's names, gates in the order i, f, g, o; {}. Content hash \
+             `{}`, checked on loading.",
+            if a.tied {
+                "the classifier is the embedding and is stored once"
+            } else {
+                "the classifier has its own matrix and bias"
+            },
+            code(hash),
+        ));
+        line(format!("- `{CONFIG}`: the sizes."));
+        line(format!("- `{VOCABULARY}`: the words, one per line, in the order of the word vectors.\n"));
+        line(
+            "The model is that of Inan, Khosravi and Socher, *Tying Word Vectors and Word Classifiers: A Loss \
+             Framework for Language Modeling*, ICLR 2017."
+                .to_owned(),
+        );
+        card
+    }
+
+    /// A program that loads this folder and prints the most likely words after the example.
+    fn python(&self, tied: bool) -> String {
+        let mut program = String::from(
+            "import json\n\
+             import torch\n\
+             from safetensors.torch import load_file\n\
+             \n\
+             config = json.load(open(\"config.json\"))\n\
+             words = open(\"vocab.txt\", encoding=\"utf-8\", newline=\"\\n\").read().split(\"\\n\")[:-1]\n\
+             size, d = config[\"vocab_size\"], config[\"hidden_size\"]\n\
+             model = torch.nn.ModuleDict({\n\
+             \x20   \"encoder\": torch.nn.Embedding(size, d),\n\
+             \x20   \"rnn\": torch.nn.LSTM(d, d, config[\"num_layers\"]),\n",
+        );
+        // Writing to a string cannot fail.
+        let bias = if tied { ", bias=False" } else { "" };
+        let _ = writeln!(program, "    \"decoder\": torch.nn.Linear(d, size{bias}),\n}})");
+        program.push_str("weights = load_file(\"model.safetensors\")\n");
+        if tied {
+            program.push_str("weights[\"decoder.weight\"] = weights[\"encoder.weight\"]\n");
+        }
+        let example = serde_json::Value::from(one_line(&self.example));
+        let _ = write!(
+            program,
+            "model.load_state_dict(weights)\n\
+             \n\
+             ids = torch.tensor([[words.index(word)] for word in {example}.split()])\n\
+             with torch.no_grad():\n\
+             \x20   states, _ = model[\"rnn\"](model[\"encoder\"](ids))\n\
+             \x20   top = model[\"decoder\"](states[-1, 0]).softmax(-1).topk(min(10, size))\n\
+             for probability, word in zip(*top):\n\
+             \x20   print(f\"{{probability:.4f}} {{words[word]}}\")\n"
+        );
+        program
+    }
+}
+
+/// What a model is, in words.
+fn kind(model: &str) -> &'static str {
+    match model {
+        "al" => "an LSTM with variational dropout and the augmented loss (VD-LSTM+AL)",
+        "re" => "an LSTM with variational dropout whose classifier reuses the word vectors (VD-LSTM+RE)",
+        "real" => {
+            "an LSTM with variational dropout, with the augmented loss and a classifier that reuses the word vectors \
+             (VD-LSTM+REAL)"
+        }
+        _ => "an LSTM with variational dropout (VD-LSTM)",
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Text that Markdown shows as it is, also in a table.
+fn plain(text: &str) -> String {
+    let mut shown = String::new();
+    for c in one_line(text).chars() {
+        if "\\`*|<[".contains(c) {
+            shown.push('\\');
+        }
+        shown.push(c);
+    }
+    shown
+}
+
+/// Text for between two backticks.
+fn code(text: &str) -> String {
+    one_line(text).replace('`', "'")
+}
+
+/// Text that a shell takes as one word.
+fn shell_word(text: &str) -> String {
+    let text = one_line(text);
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if !text.is_empty() && !text.starts_with('-') && text.chars().all(safe) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// `4,650,000`
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_would_break_the_card_is_tamed() {
+        assert_eq!(plain("a|b\n<unk> `x` *y*"), r"a\|b \<unk> \`x\` \*y\*");
+        assert_eq!(shell_word("ptb"), "ptb");
+        assert_eq!(shell_word("my data/it's"), r"'my data/it'\''s'");
+        assert_eq!(shell_word("-x"), "'-x'");
+        assert_eq!(shell_word("x\n```"), "'x ```'");
+        assert_eq!(
+            ["1", "12", "123", "1234", "1234567"].map(|n| grouped(n.parse().unwrap())),
+            ["1", "12", "123", "1,234", "1,234,567"]
+        );
+    }
+}

@@ -1,0 +1,392 @@
+//! Replacing a file in one step.
+//!
+//! The new contents go into a *temporary file* beside the target (`.NAME.partial`), are forced onto the disk, and only
+//! then take the target's name. So the target is at every instant either what it was or what it shall be, whatever
+//! happens: an error, a kill, a power cut. The temporary name is fixed, so what a killed process left behind is
+//! overwritten by the next write instead of piling up; it also means that one file has one writer at a time.
+//!
+//! For checkpoints the old contents are kept too, under the name of the *previous* file, see
+//! [`write_keeping_previous`] and [`read_newest`].
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Writes a file whole or not at all. `fill` gets a buffered writer. When anything fails, the temporary file is removed
+/// and what was at `path` before stays as it was.
+pub fn write(path: impl AsRef<Path>, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    replace(path.as_ref(), None, create, fill)
+}
+
+/// As [`write()`], but the file that was at `path` becomes `previous` (in the same folder) instead of vanishing.
+///
+/// The order is: the temporary file is complete and on the disk; `path` is renamed to `previous`; the temporary file is
+/// renamed to `path`. A kill between the two renames leaves only `previous`, which [`read_newest`] then finds. A `path`
+/// known to be damaged should be [`set_aside`] first, or it would push out a good `previous`.
+pub fn write_keeping_previous(
+    path: impl AsRef<Path>,
+    previous: impl AsRef<Path>,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    replace(path.as_ref(), Some(previous.as_ref()), create, fill)
+}
+
+/// What [`read_newest`] found.
+#[derive(Debug)]
+pub struct Newest<T> {
+    /// What was read.
+    pub value: T,
+    /// The file it was read from: the newest one, or the previous one.
+    pub path: PathBuf,
+    /// Why the newest file was passed over, when it was.
+    pub passed_over: Option<Error>,
+}
+
+/// Reads the file at `path` or, when that is missing or damaged, the one at `previous`.
+pub fn read_newest<T>(
+    path: impl AsRef<Path>,
+    previous: impl AsRef<Path>,
+    mut read: impl FnMut(&Path) -> Result<T>,
+) -> Result<Newest<T>> {
+    let (path, previous) = (path.as_ref(), previous.as_ref());
+    let first = match read(path) {
+        Ok(value) => return Ok(Newest { value, path: path.into(), passed_over: None }),
+        Err(error) => error,
+    };
+    let second = match read(previous) {
+        Ok(value) => return Ok(Newest { value, path: previous.into(), passed_over: Some(first) }),
+        Err(error) => error,
+    };
+    if is_missing(&first) && is_missing(&second) {
+        return Err(Error::run(
+            path,
+            format!("it is not there, and neither is the previous one, {}", previous.display()),
+            "nothing was saved yet: start from the beginning",
+        ));
+    }
+    let indented = |error: Error| error.to_string().replace('\n', "\n    ");
+    Err(Error::run(
+        path,
+        format!("neither this file nor the previous one can be used:\n  {}\n  {}", indented(first), indented(second)),
+        "bring one of them back from a copy, or start from the beginning in another folder",
+    ))
+}
+
+/// Renames a damaged file to `NAME.damaged`, so that it can still be looked at and no longer be taken for a good one.
+/// Gives the new name, or `None` when there was no such file.
+pub fn set_aside(path: impl AsRef<Path>) -> Result<Option<PathBuf>> {
+    let path = path.as_ref();
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".damaged");
+    let aside = path.with_file_name(name);
+    match fs::rename(path, &aside) {
+        Ok(()) => sync_folder(path).map(|()| Some(aside)).map_err(Error::io(path, "sync the folder of")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(path, "rename")(error)),
+    }
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound)
+}
+
+/// A temporary file's name, which removes the file unless it has taken its place.
+struct Temporary {
+    path: PathBuf,
+    in_place: bool,
+}
+
+impl Temporary {
+    fn beside(path: &Path) -> io::Result<Temporary> {
+        let Some(target) = path.file_name() else {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "the path does not end in a file name"));
+        };
+        let mut name = std::ffi::OsString::from(".");
+        name.push(target);
+        name.push(".partial");
+        Ok(Temporary { path: path.with_file_name(name), in_place: false })
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.in_place {
+            // Nothing more can be done about a file that will not go; the next write replaces it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Creates the temporary file anew: what a killed process left there, even a link to elsewhere, goes first.
+fn create(temporary: &Path) -> io::Result<File> {
+    match fs::remove_file(temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::options().write(true).create_new(true).open(temporary)
+}
+
+/// All of [`write()`] and [`write_keeping_previous`]; `create` is `create` except in tests of a full disk.
+fn replace(
+    path: &Path,
+    previous: Option<&Path>,
+    create: impl FnOnce(&Path) -> io::Result<File>,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let mut temporary = Temporary::beside(path).map_err(Error::io(path, "write"))?;
+    write_synced(&temporary.path, create, fill).map_err(|source| refused(path, "write", source))?;
+    let moved = match previous {
+        Some(previous) => step_aside(path, previous).map_err(|source| refused(path, "keep the previous", source))?,
+        None => false,
+    };
+    if let Err(source) = fs::rename(&temporary.path, path) {
+        if let (true, Some(previous)) = (moved, previous) {
+            // Back to where it was; should even this fail, it is still there under the previous name.
+            let _ = fs::rename(previous, path);
+        }
+        return Err(refused(path, "replace", source));
+    }
+    temporary.in_place = true;
+    sync_folder(path).map_err(|source| refused(path, "sync the folder of", source))
+}
+
+fn write_synced(
+    temporary: &Path,
+    create: impl FnOnce(&Path) -> io::Result<File>,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut writer = BufWriter::with_capacity(1 << 16, create(temporary)?);
+    let written = fill(&mut writer).and_then(|()| writer.flush());
+    let (file, _unwritten) = writer.into_parts();
+    written?;
+    file.sync_all()
+}
+
+/// Renames the newest file to the previous one; `false` when there is none yet.
+fn step_aside(path: &Path, previous: &Path) -> io::Result<bool> {
+    match fs::rename(path, previous) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Forces the entry of `path` in its folder onto the disk, after a rename or a creation. Only Unix lets a folder be opened for that, and a few file systems refuse it there.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match File::open(folder)?.sync_all() {
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
+        result => result,
+    }
+}
+
+fn refused(path: &Path, action: &'static str, source: io::Error) -> Error {
+    let advice = match source.kind() {
+        ErrorKind::StorageFull => "free some space on that disk and run the command again",
+        ErrorKind::QuotaExceeded => "free some of your quota on that disk and run the command again",
+        ErrorKind::FileTooLarge => "raise the file size limit (`ulimit -f`) or use another disk, and run it again",
+        _ => return Error::Io { path: path.into(), action, source },
+    };
+    Error::run(path, format!("cannot {action}: {source}; what was there before is unchanged"), advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn message(error: Error, folder: &Path) -> String {
+        error.to_string().replace(folder.to_str().unwrap(), "DIR")
+    }
+
+    fn text(path: &Path) -> Result<String> {
+        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        if text == "bad" { Err(Error::model(path, "text", "bad", "do better")) } else { Ok(text) }
+    }
+
+    #[test]
+    fn new_contents_replace_old_ones_and_leftovers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(dir.path().join(".file.partial"), "left by a kill").unwrap();
+        for contents in ["one", "two"] {
+            write(&path, |w| w.write_all(contents.as_bytes())).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), contents);
+        }
+        assert_eq!(names(dir.path()), ["file"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_the_temporary_file_s_place_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("elsewhere"), "precious").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), dir.path().join(".file.partial")).unwrap();
+        write(dir.path().join("file"), |w| w.write_all(b"new")).unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("elsewhere")).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(dir.path().join("file")).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_writer_that_fails_half_way_changes_nothing() {
+        let cases = [
+            (
+                ErrorKind::StorageFull,
+                "DIR/file: cannot write: no storage space; what was there before is unchanged\n  try: free some space on that disk and run the command again",
+            ),
+            (
+                ErrorKind::QuotaExceeded,
+                "DIR/file: cannot write: quota exceeded; what was there before is unchanged\n  try: free some of your quota on that disk and run the command again",
+            ),
+            (
+                ErrorKind::FileTooLarge,
+                "DIR/file: cannot write: file too large; what was there before is unchanged\n  try: raise the file size limit (`ulimit -f`) or use another disk, and run it again",
+            ),
+            (ErrorKind::PermissionDenied, "DIR/file: cannot write: permission denied"),
+        ];
+        for (kind, expected) in cases {
+            for keeping in [false, true] {
+                let dir = tempfile::tempdir().unwrap();
+                let (path, previous) = (dir.path().join("file"), dir.path().join("file.previous"));
+                fs::write(&path, "old").unwrap();
+                fs::write(&previous, "older").unwrap();
+                let half = |w: &mut dyn Write| {
+                    w.write_all(&[7; 100_000])?;
+                    Err(io::Error::from(kind))
+                };
+                let result = if keeping { write_keeping_previous(&path, &previous, half) } else { write(&path, half) };
+                assert_eq!(message(result.unwrap_err(), dir.path()), expected);
+                assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+                assert_eq!(fs::read_to_string(&previous).unwrap(), "older");
+                assert_eq!(names(dir.path()), ["file", "file.previous"]);
+            }
+        }
+    }
+
+    /// `/dev/full` answers every write with the system's own "no space left"; a short text reaches it only in the
+    /// flush, a long one in the middle.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_system_s_full_disk_is_noticed_in_the_middle_and_in_the_flush() {
+        for length in [1, 1_000_000] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("file");
+            fs::write(&path, "old").unwrap();
+            let on_full_disk = |temporary: &Path| {
+                create(temporary)?;
+                File::options().write(true).open("/dev/full")
+            };
+            let error = replace(&path, None, on_full_disk, |w| w.write_all(&vec![7; length])).unwrap_err();
+            assert_eq!(
+                message(error, dir.path()),
+                "DIR/file: cannot write: No space left on device (os error 28); what was there before is unchanged\n  \
+                 try: free some space on that disk and run the command again"
+            );
+            assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+            assert_eq!(names(dir.path()), ["file"]);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_and_a_path_without_a_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = write(dir.path().join("no/file"), |_| Ok(())).unwrap_err();
+        assert_eq!(message(error, dir.path()), "DIR/no/file: cannot write: No such file or directory (os error 2)");
+        let error = write(dir.path().join(".."), |_| Ok(())).unwrap_err();
+        assert_eq!(message(error, dir.path()), "DIR/..: cannot write: the path does not end in a file name");
+    }
+
+    #[test]
+    fn the_previous_file_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, previous) = (dir.path().join("file"), dir.path().join("file.previous"));
+        for contents in ["one", "two", "three"] {
+            write_keeping_previous(&path, &previous, |w| w.write_all(contents.as_bytes())).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+        assert_eq!(fs::read_to_string(&previous).unwrap(), "two");
+        assert_eq!(names(dir.path()), ["file", "file.previous"]);
+    }
+
+    #[test]
+    fn a_kill_between_the_renames_leaves_the_previous_file_to_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, previous) = (dir.path().join("file"), dir.path().join("file.previous"));
+        fs::write(&path, "two").unwrap();
+        fs::write(&previous, "one").unwrap();
+        // The steps of `replace` up to the kill.
+        let partial = dir.path().join(".file.partial");
+        write_synced(&partial, create, |w| w.write_all(b"three")).unwrap();
+        step_aside(&path, &previous).unwrap();
+        assert_eq!(names(dir.path()), [".file.partial", "file.previous"]);
+
+        let found = read_newest(&path, &previous, text).unwrap();
+        assert_eq!((found.value.as_str(), &found.path), ("two", &previous));
+        assert_eq!(
+            message(found.passed_over.unwrap(), dir.path()),
+            "DIR/file: cannot read: No such file or directory (os error 2)"
+        );
+        write_keeping_previous(&path, &previous, |w| w.write_all(b"three again")).unwrap();
+        assert_eq!(read_newest(&path, &previous, text).unwrap().value, "three again");
+        assert_eq!(fs::read_to_string(&previous).unwrap(), "two");
+        assert_eq!(names(dir.path()), ["file", "file.previous"]);
+    }
+
+    #[test]
+    fn when_the_last_rename_fails_the_newest_file_gets_its_name_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, previous) = (dir.path().join("file"), dir.path().join("file.previous"));
+        fs::write(&path, "old").unwrap();
+        let partial = dir.path().join(".file.partial");
+        let error = write_keeping_previous(&path, &previous, |_| fs::remove_file(&partial)).unwrap_err();
+        assert_eq!(message(error, dir.path()), "DIR/file: cannot replace: No such file or directory (os error 2)");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    }
+
+    #[test]
+    fn a_damaged_file_is_passed_over_and_does_not_push_out_the_good_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, previous) = (dir.path().join("file"), dir.path().join("file.previous"));
+        fs::write(&path, "bad").unwrap();
+        fs::write(&previous, "good").unwrap();
+        let found = read_newest(&path, &previous, text).unwrap();
+        assert_eq!((found.value.as_str(), &found.path), ("good", &previous));
+        assert_eq!(message(found.passed_over.unwrap(), dir.path()), "DIR/file: text: bad\n  try: do better");
+
+        assert_eq!(set_aside(&path).unwrap(), Some(dir.path().join("file.damaged")));
+        assert_eq!(set_aside(&path).unwrap(), None);
+        write_keeping_previous(&path, &previous, |w| w.write_all(b"new")).unwrap();
+        assert_eq!(fs::read_to_string(&previous).unwrap(), "good");
+        assert_eq!(names(dir.path()), ["file", "file.damaged", "file.previous"]);
+    }
+
+    #[test]
+    fn nothing_to_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, previous) = (dir.path().join("file"), dir.path().join("file.previous"));
+        assert_eq!(
+            message(read_newest(&path, &previous, text).unwrap_err(), dir.path()),
+            "DIR/file: it is not there, and neither is the previous one, DIR/file.previous\n  \
+             try: nothing was saved yet: start from the beginning"
+        );
+        fs::write(&previous, "bad").unwrap();
+        assert_eq!(
+            message(read_newest(&path, &previous, text).unwrap_err(), dir.path()),
+            "DIR/file: neither this file nor the previous one can be used:\n  \
+             DIR/file: cannot read: No such file or directory (os error 2)\n  \
+             DIR/file.previous: text: bad\n      try: do better\n  \
+             try: bring one of them back from a copy, or start from the beginning in another folder"
+        );
+    }
+}
