@@ -3,10 +3,13 @@
 
 pub mod architecture;
 pub mod batch;
+pub mod config;
 pub mod corpus;
 pub mod data;
 pub mod demo;
 pub mod error;
+pub mod eval;
+pub mod event;
 pub mod model;
 pub mod model_folder;
 pub mod optim;

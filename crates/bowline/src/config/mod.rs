@@ -1,0 +1,284 @@
+//! The settings of a run: a preset, changed by `--set key=value`, validated once, written to the run's `config.toml`.
+
+mod presets;
+mod set;
+
+pub use presets::{Size, preset};
+
+use crate::architecture::Architecture;
+use crate::error::{Error, Result};
+use crate::model::{AugmentedLoss, KeepProb};
+use crate::optim::Schedule;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The four models of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelKind {
+    /// The variational-dropout LSTM: the baseline.
+    VdLstm,
+    /// With the augmented loss.
+    Al,
+    /// With the reused embedding.
+    Re,
+    /// With both.
+    Real,
+}
+
+impl ModelKind {
+    /// All four, in the paper's order.
+    pub const ALL: [ModelKind; 4] = [ModelKind::VdLstm, ModelKind::Al, ModelKind::Re, ModelKind::Real];
+
+    /// The name that `--model` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelKind::VdLstm => "vd-lstm",
+            ModelKind::Al => "al",
+            ModelKind::Re => "re",
+            ModelKind::Real => "real",
+        }
+    }
+
+    /// The name in the paper's tables.
+    pub fn title(self) -> &'static str {
+        match self {
+            ModelKind::VdLstm => "VD-LSTM",
+            ModelKind::Al => "VD-LSTM +AL",
+            ModelKind::Re => "VD-LSTM +RE",
+            ModelKind::Real => "VD-LSTM +REAL",
+        }
+    }
+
+    /// Whether the classifier reuses the embedding.
+    pub fn tied(self) -> bool {
+        matches!(self, ModelKind::Re | ModelKind::Real)
+    }
+
+    /// Whether the loss is augmented.
+    pub fn augmented(self) -> bool {
+        matches!(self, ModelKind::Al | ModelKind::Real)
+    }
+}
+
+/// Whether the gradient of the augmented loss flows through `y~` into the embedding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetGradient {
+    /// `y~` is differentiated like everything else.
+    Flow,
+    /// `y~` counts as a constant.
+    Stop,
+}
+
+/// The corpus of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataConfig {
+    /// `ptb`, `wikitext-2`, `demo`, or the path of a folder or file.
+    pub source: String,
+    /// Keep only so many words; 0 keeps all.
+    pub vocab_size: usize,
+    /// Lower-case the text and split words from punctuation.
+    pub tokenize: bool,
+}
+
+/// The augmented loss.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AugmentConfig {
+    /// Temperature.
+    pub tau: f32,
+    /// Weight: `alpha = gamma * tau`.
+    pub gamma: f32,
+    /// Through `y~` or not.
+    pub gradient: TargetGradient,
+}
+
+/// When a checkpoint is written, besides at the end of each epoch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointConfig {
+    /// After so many seconds; 0 writes one after every step.
+    pub every_seconds: f64,
+}
+
+/// Everything that decides what a run computes. The number of threads is not here: it changes nothing but the speed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Version of this file's format.
+    pub version: u32,
+    /// Which of the four models.
+    pub model: ModelKind,
+    /// Where its numbers come from: a preset's name.
+    pub size: Size,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// Units in each layer and in a word vector, `d`.
+    pub hidden: usize,
+    /// LSTM layers.
+    pub layers: usize,
+    /// Weights start uniform within plus or minus this.
+    pub init: f32,
+    /// Probability that dropout keeps a unit.
+    pub keep: KeepProb,
+    /// Streams side by side, `B`.
+    pub batch: usize,
+    /// Steps of back-propagation through time, `T`.
+    pub unroll: usize,
+    /// Passes over the training split.
+    pub epochs: u32,
+    /// Epochs of a second training that starts from the first one's final weights with the schedule reset (the paper's
+    /// footnote to Table 1); 0 for none.
+    pub second_training_epochs: u32,
+    /// The first epochs' learning rate.
+    pub learning_rate: f64,
+    /// Factor on it for each epoch after `decay_after`.
+    pub decay: f64,
+    /// The last epoch at the full rate.
+    pub decay_after: u32,
+    /// Largest global norm of a gradient.
+    pub clip: f64,
+    /// Stop when the validation perplexity has not improved for so many epochs; 0 never stops early.
+    pub patience: u32,
+    /// Streams used when validating during training (the final figures always use one).
+    pub validation_streams: usize,
+    /// The corpus.
+    pub data: DataConfig,
+    /// The augmented loss, where the model has it.
+    pub augment: AugmentConfig,
+    /// Checkpoints.
+    pub checkpoint: CheckpointConfig,
+}
+
+/// The version of `config.toml` that this program writes.
+pub const VERSION: u32 = 1;
+
+impl Config {
+    /// What the model will be made of, given the number of words.
+    pub fn architecture(&self, vocab: usize) -> Architecture {
+        Architecture { vocab, hidden: self.hidden, layers: self.layers, tied: self.model.tied() }
+    }
+
+    /// The augmented loss, if the model has it.
+    pub fn augmented_loss(&self) -> Option<AugmentedLoss> {
+        self.model.augmented().then_some(AugmentedLoss {
+            tau: self.augment.tau,
+            gamma: self.augment.gamma,
+            flow: self.augment.gradient == TargetGradient::Flow,
+        })
+    }
+
+    /// The learning rate by epoch.
+    pub fn schedule(&self) -> Schedule {
+        Schedule { learning_rate: self.learning_rate, decay: self.decay, decay_after: self.decay_after }
+    }
+
+    /// Epochs of both trainings.
+    pub fn total_epochs(&self) -> u32 {
+        self.epochs.saturating_add(self.second_training_epochs)
+    }
+
+    /// Checks every value; the error names the first impossible one.
+    pub fn validate(&self) -> Result<()> {
+        let check = |key: &str, possible: bool, found: &dyn std::fmt::Display, range: &str| {
+            if possible {
+                return Ok(());
+            }
+            Err(Error::config(key, format!("{found} is impossible"), format!("a value {range}")))
+        };
+        let (f, positive) = (|x: f64| x.is_finite(), "above 0");
+        check(
+            "version",
+            self.version == VERSION,
+            &self.version,
+            &format!("of {VERSION}, or another version of bowline"),
+        )?;
+        check("hidden", (1..=65_536).contains(&self.hidden), &self.hidden, "from 1 to 65536")?;
+        check("layers", (1..=64).contains(&self.layers), &self.layers, "from 1 to 64")?;
+        check("init", self.init.is_finite() && self.init > 0.0, &self.init, positive)?;
+        check("keep", self.keep.0 > 0.0 && self.keep.0 <= 1.0, &self.keep.0, "above 0, up to 1 (1 drops nothing)")?;
+        check("batch", (1..=65_536).contains(&self.batch), &self.batch, "from 1 to 65536")?;
+        check("unroll", (1..=65_536).contains(&self.unroll), &self.unroll, "from 1 to 65536")?;
+        check("epochs", self.epochs >= 1, &self.epochs, "of at least 1")?;
+        check("learning_rate", f(self.learning_rate) && self.learning_rate > 0.0, &self.learning_rate, positive)?;
+        check("decay", self.decay > 0.0 && self.decay <= 1.0, &self.decay, "above 0, up to 1 (1 never decays)")?;
+        check("clip", f(self.clip) && self.clip > 0.0, &self.clip, positive)?;
+        let streams = self.validation_streams;
+        check("validation_streams", (1..=65_536).contains(&streams), &streams, "from 1 to 65536")?;
+        let (tau, gamma) = (self.augment.tau, self.augment.gamma);
+        check("augment.tau", tau.is_finite() && tau > 0.0, &tau, positive)?;
+        check("augment.gamma", gamma.is_finite() && gamma >= 0.0, &gamma, "of at least 0")?;
+        let every = self.checkpoint.every_seconds;
+        check("checkpoint.every_seconds", f(every) && every >= 0.0, &every, "of at least 0")?;
+        let words = self.data.vocab_size;
+        check("data.vocab_size", words == 0 || words >= 3, &words, "of at least 3, or 0 to keep all words")
+    }
+
+    /// Changes settings given as `key=value` and validates the result.
+    pub fn with(self, settings: &[String]) -> Result<Config> {
+        let config = set::apply(self, settings)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The text of `config.toml`.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self).map_err(|e| Error::config("config", e.to_string(), "another value"))
+    }
+
+    /// Reads a run's `config.toml`.
+    pub fn read(path: &Path) -> Result<Config> {
+        let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let config: Config = toml::from_str(&text).map_err(|e| {
+            let line = e.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            Error::run(
+                path,
+                format!("line {line}: {}", e.message()),
+                "put back the file that was there when the run began; settings are changed with `bowline train --set`",
+            )
+        })?;
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_survives_its_file() {
+        for size in Size::ALL {
+            for model in ModelKind::ALL {
+                for data in ["ptb", "wikitext-2", "demo", "some/folder"] {
+                    let config = preset(size, model, data);
+                    config.validate().unwrap();
+                    let back: Config = toml::from_str(&config.to_toml().unwrap()).unwrap();
+                    assert_eq!(back, config);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_values_are_refused_with_the_possible_ones() {
+        let message = |setting: &str| {
+            let config = preset(Size::Small, ModelKind::Real, "ptb");
+            config.with(&[setting.to_owned()]).unwrap_err().to_string()
+        };
+        assert_eq!(
+            message("keep=0"),
+            "setting `keep`: 0 is impossible\n  try: a value above 0, up to 1 (1 drops nothing)"
+        );
+        assert_eq!(
+            message("keep=1.5"),
+            "setting `keep`: 1.5 is impossible\n  try: a value above 0, up to 1 (1 drops nothing)"
+        );
+        assert_eq!(message("batch=0"), "setting `batch`: 0 is impossible\n  try: a value from 1 to 65536");
+        assert_eq!(message("clip=-1"), "setting `clip`: -1 is impossible\n  try: a value above 0");
+        assert_eq!(message("learning_rate=inf"), "setting `learning_rate`: inf is impossible\n  try: a value above 0");
+        assert_eq!(message("augment.tau=0"), "setting `augment.tau`: 0 is impossible\n  try: a value above 0");
+    }
+}

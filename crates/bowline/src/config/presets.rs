@@ -1,0 +1,87 @@
+//! The paper's settings by network size and corpus (appendix A, and for what it leaves out `docs/paper.md`).
+
+use super::{AugmentConfig, CheckpointConfig, Config, DataConfig, ModelKind, TargetGradient, VERSION};
+use crate::model::KeepProb;
+use serde::{Deserialize, Serialize};
+
+/// The network sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Size {
+    /// 200 units (128 on the built-in corpus).
+    Small,
+    /// 650 units.
+    Medium,
+    /// 1500 units.
+    Large,
+}
+
+impl Size {
+    /// All of them.
+    pub const ALL: [Size; 3] = [Size::Small, Size::Medium, Size::Large];
+
+    /// The name that `--size` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Size::Small => "small",
+            Size::Medium => "medium",
+            Size::Large => "large",
+        }
+    }
+}
+
+/// The settings of a size and a model on a corpus. Corpora other than WikiText-2 and the built-in one get those of PTB.
+pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
+    let wikitext = data == "wikitext-2";
+    let (hidden, init, decay, decay_after, clip, epochs) = match size {
+        Size::Small => (200, 0.1, 0.9, 5, 5.0, 55),
+        Size::Medium => (650, 0.05, 0.9, 10, 5.0, 60),
+        Size::Large => (1500, 0.04, 0.97, 1, 6.0, 130),
+    };
+    // The paper gives no large model for WikiText-2; its keep probability continues the row.
+    let keep = match (size, wikitext) {
+        (Size::Small, false) => 0.7,
+        (Size::Medium, false) => 0.5,
+        (Size::Large, false) => 0.35,
+        (Size::Small, true) => 0.8,
+        (Size::Medium, true) => 0.6,
+        (Size::Large, true) => 0.45,
+    };
+    let config = Config {
+        version: VERSION,
+        model,
+        size,
+        seed: 1,
+        hidden,
+        layers: 2,
+        init,
+        keep: KeepProb(keep),
+        batch: 20,
+        unroll: 35,
+        epochs,
+        second_training_epochs: 0,
+        learning_rate: 1.0,
+        decay,
+        decay_after,
+        clip,
+        patience: 0,
+        validation_streams: 10,
+        data: DataConfig { source: data.to_owned(), vocab_size: 0, tokenize: false },
+        // gamma: the middle of the paper's 0.5 .. 0.8 (PTB) and 1.0 .. 1.5 (WikiText-2)
+        augment: AugmentConfig { tau: 20.0, gamma: if wikitext { 1.25 } else { 0.65 }, gradient: TargetGradient::Stop },
+        checkpoint: CheckpointConfig { every_seconds: 300.0 },
+    };
+    if data == "demo" { demo(config) } else { config }
+}
+
+/// The built-in corpus is a sixth of PTB with a tenth of its words: a smaller network, fewer epochs.
+fn demo(config: Config) -> Config {
+    let small = config.size == Size::Small;
+    Config {
+        hidden: if small { 128 } else { config.hidden },
+        epochs: if small { 12 } else { config.epochs },
+        decay: if small { 0.75 } else { config.decay },
+        decay_after: if small { 5 } else { config.decay_after },
+        ..config
+    }
+}

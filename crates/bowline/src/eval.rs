@@ -1,0 +1,169 @@
+//! Perplexity: every word after the first is predicted once, with the state carried through the whole split.
+
+use crate::architecture::Architecture;
+use crate::batch::Window;
+use crate::model::{Network, State, Use};
+use crate::params::Params;
+use bowline_kernels::{Isa, Team};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Words that are worked on together, whatever the number of streams.
+const ROWS: usize = 200;
+
+/// Negative log-probabilities, in nats, of some of the predictions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Score {
+    /// Predictions made.
+    pub tokens: usize,
+    /// Sum of `-log p`.
+    pub nll: f64,
+    /// `exp(nll / tokens)`.
+    pub perplexity: f64,
+}
+
+impl Score {
+    fn of(nll: impl Iterator<Item = f64>) -> Score {
+        let (mut tokens, mut sum) = (0, 0.0);
+        for x in nll {
+            tokens += 1;
+            sum += x;
+        }
+        Score { tokens, nll: sum, perplexity: (sum / tokens.max(1) as f64).exp() }
+    }
+}
+
+/// The perplexities of a split.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Evaluation {
+    /// Over all predictions.
+    #[serde(flatten)]
+    pub all: Score,
+    /// Leaving out targets that are `<unk>`.
+    pub without_unk: Score,
+    /// Leaving out targets that are `<eos>`.
+    pub without_eos: Score,
+    /// Leaving out both.
+    pub without_both: Score,
+    /// Streams the split was cut into; with one the answer is exact.
+    pub streams: usize,
+}
+
+/// A model ready to be evaluated.
+pub struct Evaluator {
+    network: Network,
+    architecture: Architecture,
+    streams: usize,
+    steps: usize,
+}
+
+impl Evaluator {
+    /// Room for evaluating with `streams` side by side.
+    pub fn new(architecture: Architecture, team: Arc<Team>, isa: Isa, streams: usize) -> Evaluator {
+        let streams = streams.max(1);
+        let steps = (ROWS / streams).max(1);
+        let network = Network::new(architecture, team, isa, Use::Evaluate, steps, streams);
+        Evaluator { network, architecture, streams, steps }
+    }
+
+    /// `-log p` of every word of `ids` after the first, in order. The predictions are cut into contiguous streams of nearly
+    /// equal length, each starting from an empty state.
+    pub fn nll(&mut self, params: &Params, ids: &[u32]) -> Vec<f64> {
+        self.network.pack(params, Use::Evaluate);
+        let total = ids.len().saturating_sub(1);
+        let first = |stream: usize| stream * total / self.streams;
+        let longest = (0..self.streams).map(|s| first(s + 1) - first(s)).max().unwrap_or(0);
+        let (mut out, mut nll) = (vec![0.0; total], vec![0.0; self.steps * self.streams]);
+        let mut state = State::zeros(self.architecture, self.streams);
+        let mut window = Window { batch: self.streams, ..Window::default() };
+        for start in (0..longest).step_by(self.steps) {
+            window.steps = self.steps.min(longest - start);
+            window.inputs.clear();
+            window.targets.clear();
+            for t in start..start + window.steps {
+                for s in 0..self.streams {
+                    // A stream may be one shorter than the longest; it repeats its last word there, uncounted.
+                    let at = (first(s) + t).min(total - 1);
+                    window.inputs.push(ids[at]);
+                    window.targets.push(ids[at + 1]);
+                }
+            }
+            self.network.evaluate(params, &window, &mut state, &mut nll[..window.inputs.len()]);
+            for t in 0..window.steps {
+                for s in 0..self.streams {
+                    if first(s) + start + t < first(s + 1) {
+                        out[first(s) + start + t] = nll[t * self.streams + s];
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// The perplexities of a split.
+    pub fn evaluate(&mut self, params: &Params, ids: &[u32], unk: Option<u32>, eos: u32) -> Evaluation {
+        let nll = self.nll(params, ids);
+        let score = |keep: &dyn Fn(u32) -> bool| {
+            Score::of(ids.iter().skip(1).zip(&nll).filter(|(id, _)| keep(**id)).map(|(_, x)| *x))
+        };
+        Evaluation {
+            all: score(&|_| true),
+            without_unk: score(&|id| Some(id) != unk),
+            without_eos: score(&|id| id != eos),
+            without_both: score(&|id| Some(id) != unk && id != eos),
+            streams: self.streams,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{Purpose, Stream};
+
+    fn model(vocab: usize) -> Params {
+        let mut params = Params::zeros(Architecture { vocab, hidden: 12, layers: 2, tied: false });
+        Stream::new(1, Purpose::Weights, 0).fill(params.data_mut(), |r| crate::rng::unit(r) - 0.5);
+        params
+    }
+
+    fn words(n: usize, vocab: u32) -> Vec<u32> {
+        (0..n as u32).map(|i| Stream::new(2, Purpose::Words, u64::from(i)).block(0)[0] % vocab).collect()
+    }
+
+    fn evaluator(params: &Params, streams: usize) -> Evaluator {
+        Evaluator::new(params.architecture(), Arc::new(Team::new(2)), Isa::detect(), streams)
+    }
+
+    #[test]
+    fn every_word_after_the_first_is_predicted_once_by_any_number_of_streams() {
+        let (params, ids) = (model(17), words(1003, 17));
+        let one = evaluator(&params, 1).nll(&params, &ids);
+        assert_eq!(one.len(), 1002);
+        for streams in [2, 7, 10, 300] {
+            let nll = evaluator(&params, streams).nll(&params, &ids);
+            assert_eq!(nll.len(), 1002);
+            assert!(nll.iter().all(|x| x.is_finite() && *x > 0.0));
+            // The first stream starts like the only one; the others start without a past.
+            let same = 1002 / streams;
+            assert_eq!(nll[..same], one[..same]);
+            // A stream by itself gives what it gives among others.
+            let start = 1002 * (streams - 1) / streams;
+            assert_eq!(nll[start..], evaluator(&params, 1).nll(&params, &ids[start..]));
+        }
+    }
+
+    #[test]
+    fn the_four_perplexities_leave_out_what_they_say() {
+        let (params, ids) = (model(17), words(500, 17));
+        let e = evaluator(&params, 1).evaluate(&params, &ids, Some(3), 5);
+        let count = |id: u32| ids[1..].iter().filter(|&&x| x == id).count();
+        assert_eq!(e.all.tokens, 499);
+        assert_eq!(e.without_unk.tokens, 499 - count(3));
+        assert_eq!(e.without_eos.tokens, 499 - count(5));
+        assert_eq!(e.without_both.tokens, 499 - count(3) - count(5));
+        let uniform = Params::zeros(params.architecture());
+        let e = evaluator(&uniform, 1).evaluate(&uniform, &ids, None, 5);
+        assert!((e.all.perplexity - 17.0).abs() < 1e-5 && (e.without_eos.perplexity - 17.0).abs() < 1e-5);
+    }
+}
