@@ -22,7 +22,7 @@ use std::path::Path;
 pub use layout::{SplitName, find_split, find_splits};
 pub use split::{Phrase, Split};
 
-pub(crate) use digest::sha256_hex;
+pub(crate) use digest::{sha256_hex, sha256_of_file};
 
 use crate::vocabulary::{EOS, UNK, Vocabulary};
 use crate::{Error, Result};

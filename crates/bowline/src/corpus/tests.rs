@@ -140,45 +140,35 @@ fn a_path_that_is_not_there_is_named() {
 
 #[test]
 fn bad_files_are_refused_by_name_and_line() {
-    let cases: [(&[u8], &[u8], &[u8], &str); 7] = [
-        (b"", b"a\n", b"a\n", "DIR/train.txt: the file is empty\n  try: put text in it, one sentence a line"),
-        (b"a b\n", b"a\n", b"", "DIR/test.txt: the file is empty\n  try: put text in it, one sentence a line"),
+    let cases: [([&[u8]; 3], &str); 7] = [
+        ([b"", b"a\n", b"a\n"], "DIR/train.txt: the file is empty\n  try: put text in it, one sentence a line"),
+        ([b"a b\n", b"a\n", b""], "DIR/test.txt: the file is empty\n  try: put text in it, one sentence a line"),
         (
-            b"a b\n",
-            b"a\nb \xFF\n",
-            b"a\n",
+            [b"a b\n", b"a\nb \xFF\n", b"a\n"],
             "DIR/valid.txt:2: not UTF-8: byte 0xFF at column 3\n  \
              try: convert the file to UTF-8, for example `iconv -f ISO-8859-1 -t UTF-8 OLD > NEW`",
         ),
         (
-            b"a a a\na\n",
-            b"a\n",
-            b"a\n",
+            [b"a a a\na\n", b"a\n", b"a\n"],
             "DIR/train.txt: the training text has only one word, `a`; there is nothing to learn\n  \
              try: use a text of at least two different words",
         ),
         (
-            b"a <unk> <eos>\na\n",
-            b"a b\n",
-            b"a\n",
+            [b"a <unk> <eos>\na\n", b"a b\n", b"a\n"],
             "DIR/train.txt: the training text has only one word, `a`; there is nothing to learn\n  \
              try: use a text of at least two different words",
         ),
         (
-            b"\n\n",
-            b"a\n",
-            b"a\n",
+            [b"\n\n", b"a\n", b"a\n"],
             "DIR/train.txt: the training text has no words; there is nothing to learn\n  \
              try: use a text of at least two different words",
         ),
         (
-            b"a b\n",
-            b"\n",
-            b"a\n",
+            [b"a b\n", b"\n", b"a\n"],
             "DIR/valid.txt: the text holds no words, only empty lines\n  try: use a longer text, one sentence a line",
         ),
     ];
-    for (train, valid, test, expected) in cases {
+    for ([train, valid, test], expected) in cases {
         let dir = folder(train, valid, test);
         check_error(Corpus::from_dir(dir.path(), PLAIN), dir.path(), expected);
     }
