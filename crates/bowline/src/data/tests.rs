@@ -570,7 +570,8 @@ fn the_catalog_knows_the_real_corpora() {
     for corpus in &CATALOG {
         let dir = data.join(corpus.name);
         if !dir.is_dir() {
-            eprintln!("skipped: {} is not there", dir.display());
+            // Past the test harness, which would keep it to itself.
+            let _ = writeln!(std::io::stderr(), "skipped: the corpus {} is not there", dir.display());
             continue;
         }
         for (file, check) in corpus.files.iter().zip(verify(corpus, &dir).unwrap()) {
