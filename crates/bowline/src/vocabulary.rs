@@ -1,1 +1,341 @@
 //! Words and their ids.
+//!
+//! A *word* is what stands between two white spaces of the corpus; punctuation counts as words of its own. Two words
+//! are special: [`EOS`] ends every line, and [`UNK`] stands for every word that the vocabulary does not have.
+//! The *vocabulary* numbers the words of the training text from 0, the most frequent first; words equally frequent keep
+//! the order in which they first appear, so that the same text always gives the same ids.
+//!
+//! Every vocabulary has `<eos>`. It has `<unk>` only where there is a use for it: the training text contains it, a
+//! limit on the size cuts words off, or the validation or test text has words that the training text lacks. A word more
+//! that never occurs would only take probability away from the others.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// The end of a line.
+pub const EOS: &str = "<eos>";
+
+/// Any word that is not in the vocabulary.
+pub const UNK: &str = "<unk>";
+
+/// The smallest limit that makes sense: `<eos>`, `<unk>` and one word.
+const SMALLEST_LIMIT: usize = 3;
+
+const SAVED_VOCABULARY: &str = "use the vocab.txt that was saved with the model";
+
+/// The words of a corpus or a model, numbered.
+#[derive(Clone, Debug)]
+pub struct Vocabulary {
+    /// The word of each id. No word is there twice, none is empty or holds white space.
+    words: Vec<Box<str>>,
+    /// The inverse of `words`.
+    ids: HashMap<Box<str>, u32>,
+    /// How often each word stands in the training text, where that is known. As long as `words`.
+    counts: Option<Vec<u64>>,
+    eos: u32,
+    unk: Option<u32>,
+}
+
+/// Two vocabularies are the same if they give the same ids to the same words.
+impl PartialEq for Vocabulary {
+    fn eq(&self, other: &Vocabulary) -> bool {
+        self.words == other.words
+    }
+}
+
+impl Eq for Vocabulary {}
+
+impl Vocabulary {
+    /// The id of a word, if the vocabulary has it. What to do with a word that it has not is for the caller to say:
+    /// see [`Vocabulary::unk`].
+    pub fn id(&self, word: &str) -> Option<u32> {
+        self.ids.get(word).copied()
+    }
+
+    /// The word of an id.
+    ///
+    /// # Panics
+    /// If `id` is not below [`Vocabulary::len`]; ids come from this vocabulary or from a model of its size.
+    pub fn word(&self, id: u32) -> &str {
+        &self.words[id as usize]
+    }
+
+    /// All words in the order of their ids.
+    pub fn words(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.words.iter().map(|word| &**word)
+    }
+
+    /// Number of words, `<eos>` and (where it is there) `<unk>` included.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Never true: there is always `<eos>`.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The id of `<eos>`.
+    pub fn eos(&self) -> u32 {
+        self.eos
+    }
+
+    /// The id of `<unk>`, if the vocabulary has it.
+    pub fn unk(&self) -> Option<u32> {
+        self.unk
+    }
+
+    /// How often each word stands in the training text, by id; words cut off count for `<unk>`. `None` for a
+    /// vocabulary that was read from a file, which does not keep them.
+    pub fn counts(&self) -> Option<&[u64]> {
+        self.counts.as_deref()
+    }
+
+    /// The text of `vocab.txt`: one word a line, in the order of the ids.
+    pub fn to_text(&self) -> String {
+        let mut text = String::with_capacity(self.words.iter().map(|word| word.len() + 1).sum());
+        for word in &self.words {
+            text.push_str(word);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Reads a `vocab.txt`.
+    pub fn read(path: &Path) -> Result<Vocabulary> {
+        let bytes = fs::read(path).map_err(Error::io(path, "read"))?;
+        Vocabulary::from_text(path, &bytes)
+    }
+
+    /// The vocabulary in the bytes of a `vocab.txt`; `path` is for the messages. Strict, since a word lost or shifted
+    /// by a line would give every later word the vector of another.
+    pub fn from_text(path: &Path, bytes: &[u8]) -> Result<Vocabulary> {
+        let fail = |line: usize, problem: String| Err(Error::corpus_line(path, line, problem, SAVED_VOCABULARY));
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let (line, problem) = not_utf8(bytes, error.valid_up_to());
+                return fail(line, problem);
+            }
+        };
+        if text.is_empty() {
+            return Err(Error::corpus(path, "the vocabulary is empty", SAVED_VOCABULARY));
+        }
+        let mut words: Vec<Box<str>> = Vec::new();
+        let mut ids = HashMap::new();
+        for (index, word) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
+            let line = index + 1;
+            if word.is_empty() {
+                return fail(line, "the line is empty; each line must hold one word".to_owned());
+            }
+            if word.contains(char::is_whitespace) {
+                return fail(line, format!("the word `{}` contains white space", word.escape_debug()));
+            }
+            if let Some(first) = ids.insert(Box::from(word), index as u32) {
+                return fail(line, format!("the word `{word}` is there twice, first on line {}", first + 1));
+            }
+            words.push(word.into());
+        }
+        let unk = ids.get(UNK).copied();
+        match ids.get(EOS).copied() {
+            Some(eos) => Ok(Vocabulary { words, ids, counts: None, eos, unk }),
+            None => Err(Error::corpus(
+                path,
+                format!("the word `{EOS}` is missing; every vocabulary has it"),
+                SAVED_VOCABULARY,
+            )),
+        }
+    }
+
+    /// The vocabulary of a corpus whose splits together hold `words` (in the order of their first appearance, train
+    /// first), each `counts` times in the training text, `<eos>` among them at least once. `limit` is the largest
+    /// number of words to keep, `<eos>` and `<unk>` included.
+    ///
+    /// Also returns what became of each of `words`.
+    pub(crate) fn choose(
+        words: &[Box<str>],
+        counts: &[u64],
+        limit: Option<usize>,
+    ) -> Result<(Vocabulary, Vec<Choice>)> {
+        if let Some(limit) = limit
+            && limit < SMALLEST_LIMIT
+        {
+            return Err(Error::config(
+                "vocab_size",
+                format!("{limit} is too small: `{EOS}`, `{UNK}` and at least one word must have room"),
+                format!("a value of at least {SMALLEST_LIMIT}; the usual ones are thousands"),
+            ));
+        }
+        let limit = limit.unwrap_or(usize::MAX);
+        let place = |special: &str| words.iter().position(|word| **word == *special);
+        let (eos, unk) = (place(EOS), place(UNK));
+        let seen = counts.iter().filter(|&&count| count > 0).count();
+        let needs_unk = unk.is_some() || seen < words.len() || seen > limit;
+
+        let mut regular: Vec<usize> =
+            (0..words.len()).filter(|&word| counts[word] > 0 && Some(word) != eos && Some(word) != unk).collect();
+        regular.sort_by_key(|&word| (std::cmp::Reverse(counts[word]), word));
+        let room = limit - 1 - usize::from(needs_unk);
+        let cut = regular.split_off(room.min(regular.len()));
+
+        // (count, order among equals, the word of the corpus it is); an added special word comes after all others.
+        let mut chosen: Vec<(u64, usize, Option<usize>, &str)> =
+            regular.into_iter().map(|word| (counts[word], word, Some(word), &*words[word])).collect();
+        let special = |place: Option<usize>| (place.map_or(0, |word| counts[word]), place.unwrap_or(usize::MAX), place);
+        let (count, order, word) = special(eos);
+        chosen.push((count, order, word, EOS));
+        if needs_unk {
+            let (count, order, word) = special(unk);
+            chosen.push((count + cut.iter().map(|&word| counts[word]).sum::<u64>(), order, word, UNK));
+        }
+        chosen.sort_by_key(|&(count, order, _, _)| (std::cmp::Reverse(count), order));
+
+        let mut vocabulary = Vocabulary { words: Vec::new(), ids: HashMap::new(), counts: None, eos: 0, unk: None };
+        for (id, &(_, _, _, spelling)) in chosen.iter().enumerate() {
+            let id = id as u32;
+            match spelling {
+                EOS => vocabulary.eos = id,
+                UNK => vocabulary.unk = Some(id),
+                _ => {}
+            }
+            vocabulary.words.push(spelling.into());
+            vocabulary.ids.insert(spelling.into(), id);
+        }
+        // Where there is no `<unk>`, no word is left out, and this id is overwritten for all of them.
+        let left_out = Choice { id: vocabulary.unk.unwrap_or(vocabulary.eos), left_out: true };
+        let mut choices = vec![left_out; words.len()];
+        for (id, &(_, _, word, _)) in chosen.iter().enumerate() {
+            if let Some(word) = word {
+                choices[word] = Choice { id: id as u32, left_out: false };
+            }
+        }
+        vocabulary.counts = Some(chosen.iter().map(|&(count, ..)| count).collect());
+        Ok((vocabulary, choices))
+    }
+}
+
+/// What becomes of a word of the corpus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Its id, or that of `<unk>`.
+    pub id: u32,
+    /// Whether it is `<unk>`'s because the vocabulary does not have the word.
+    pub left_out: bool,
+}
+
+/// Where (line, counted from 1) and why `bytes` are not UTF-8, given how many of them are.
+pub(crate) fn not_utf8(bytes: &[u8], valid_up_to: usize) -> (usize, String) {
+    let valid = &bytes[..valid_up_to];
+    let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+    let column = 1 + valid.iter().rev().take_while(|&&byte| byte != b'\n').count();
+    let byte = bytes.get(valid_up_to).copied().unwrap_or_default();
+    (line, format!("not UTF-8: byte 0x{byte:02X} at column {column}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(text: &str, unseen: &[&str], limit: Option<usize>) -> Vocabulary {
+        let mut words: Vec<Box<str>> = Vec::new();
+        let mut counts: Vec<u64> = Vec::new();
+        for word in text.split(' ') {
+            match words.iter().position(|known| **known == *word) {
+                Some(place) => counts[place] += 1,
+                None => {
+                    words.push(word.into());
+                    counts.push(1);
+                }
+            }
+        }
+        for &word in unseen {
+            words.push(word.into());
+            counts.push(0);
+        }
+        Vocabulary::choose(&words, &counts, limit).unwrap().0
+    }
+
+    fn words(vocabulary: &Vocabulary) -> Vec<&str> {
+        vocabulary.words().collect()
+    }
+
+    #[test]
+    fn ids_fall_with_frequency_and_ties_keep_the_order_of_appearance() {
+        let vocabulary = choose("d b a <eos> b c a <eos> b", &[], None);
+        assert_eq!(words(&vocabulary), ["b", "a", "<eos>", "d", "c"]);
+        assert_eq!(vocabulary.counts(), Some(&[3, 2, 2, 1, 1][..]));
+        assert_eq!((vocabulary.id("c"), vocabulary.id("e")), (Some(4), None));
+        assert_eq!((vocabulary.eos(), vocabulary.unk(), vocabulary.len()), (2, None, 5));
+        assert_eq!(vocabulary.word(3), "d");
+    }
+
+    #[test]
+    fn unk_is_there_only_where_it_has_a_use() {
+        assert_eq!(choose("a b <eos>", &[], None).unk(), None);
+        assert_eq!(choose("a b <eos>", &[], Some(3)).unk(), None, "nothing is cut");
+        assert_eq!(choose("a <unk> <eos>", &[], None).unk(), Some(1), "the text has it");
+        assert_eq!(words(&choose("a b <eos>", &["c"], None)), ["a", "b", "<eos>", "<unk>"], "unseen: last");
+        assert_eq!(words(&choose("a a b c <eos> <eos>", &[], Some(3))), ["a", "<eos>", "<unk>"], "cut");
+    }
+
+    #[test]
+    fn the_limit_counts_the_special_words_and_unk_takes_over_the_counts_cut_off() {
+        let vocabulary = choose("a b b c c c <eos> d d d d", &[], Some(4));
+        assert_eq!(words(&vocabulary), ["d", "c", "<unk>", "<eos>"]);
+        assert_eq!(vocabulary.counts(), Some(&[4, 3, 3, 1][..]));
+        // Without the unseen word, four words would fit; with it `<unk>` needs a place, and `b` must go.
+        assert_eq!(words(&choose("a a b c c <eos>", &[], Some(4))), ["a", "c", "b", "<eos>"]);
+        assert_eq!(words(&choose("a a b c c <eos>", &["e"], Some(4))), ["a", "c", "<eos>", "<unk>"]);
+    }
+
+    #[test]
+    fn a_limit_without_room_is_refused() {
+        let error = Vocabulary::choose(&["a".into(), EOS.into()], &[1, 1], Some(2)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "setting `vocab_size`: 2 is too small: `<eos>`, `<unk>` and at least one word must have room\n  \
+             try: a value of at least 3; the usual ones are thousands"
+        );
+    }
+
+    #[test]
+    fn the_file_gives_back_the_same_ids() {
+        let vocabulary = choose("the Ångström <unk> <eos> the 日本", &["x"], None);
+        let text = vocabulary.to_text();
+        assert_eq!(text, "the\nÅngström\n<unk>\n<eos>\n日本\n");
+        let again = Vocabulary::from_text(Path::new("vocab.txt"), text.as_bytes()).unwrap();
+        assert_eq!(again, vocabulary);
+        assert_eq!((again.eos(), again.unk(), again.counts()), (3, Some(2), None));
+        assert_eq!(again.id("日本"), Some(4));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        assert_eq!(Vocabulary::read(file.path()).unwrap(), vocabulary);
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_with_its_line() {
+        let message = |bytes: &[u8]| Vocabulary::from_text(Path::new("m/vocab.txt"), bytes).unwrap_err().to_string();
+        let advice = "\n  try: use the vocab.txt that was saved with the model";
+        let cases: [(&[u8], &str); 7] = [
+            (b"", "m/vocab.txt: the vocabulary is empty"),
+            (b"a\n\n<eos>\n", "m/vocab.txt:2: the line is empty; each line must hold one word"),
+            (b"\n", "m/vocab.txt:1: the line is empty; each line must hold one word"),
+            (b"a\n<eos>\nb\na\n", "m/vocab.txt:4: the word `a` is there twice, first on line 1"),
+            (b"a\n<eos>\r\n", "m/vocab.txt:2: the word `<eos>\\r` contains white space"),
+            (b"a\nb\n", "m/vocab.txt: the word `<eos>` is missing; every vocabulary has it"),
+            (b"a\n<eos>\nna\xEFve\n", "m/vocab.txt:3: not UTF-8: byte 0xEF at column 3"),
+        ];
+        for (bytes, problem) in cases {
+            assert_eq!(message(bytes), format!("{problem}{advice}"));
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Vocabulary::read(Path::new("nowhere/vocab.txt")).unwrap_err();
+        assert!(error.to_string().starts_with("nowhere/vocab.txt: cannot read: "), "{error}");
+    }
+}

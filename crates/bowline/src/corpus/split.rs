@@ -1,0 +1,229 @@
+//! One of the three parts of a corpus, as ids.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::text::{Text, for_each_word_of_line};
+use crate::vocabulary::{UNK, Vocabulary};
+use crate::{Error, Result};
+
+const LONGER_TEXT: &str = "use a longer text, one sentence a line";
+
+/// A text as the ids of its words, with one `<eos>` per line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The tokens, in order.
+    pub ids: Vec<u32>,
+    /// How many of them became `<unk>` because the vocabulary lacks the word (not those that are `<unk>` in the text).
+    pub unseen: usize,
+    /// How many different words these were.
+    pub unseen_types: usize,
+    /// Number of lines.
+    pub lines: usize,
+    /// SHA-256 of the bytes it was read from, in hexadecimal.
+    pub sha256: String,
+    /// The file it was read from.
+    pub path: PathBuf,
+    /// The line of that file at which it starts, counted from 1; above 1 only where one file holds all three parts.
+    pub first_line: usize,
+}
+
+impl Split {
+    /// Reads a text with the vocabulary of a model. Words that the vocabulary lacks become `<unk>` and are counted; if
+    /// it has no `<unk>` either, they are an error.
+    pub fn read(path: &Path, vocabulary: &Vocabulary, tokenize: bool) -> Result<Split> {
+        Split::encode(&Text::read(path)?, vocabulary, tokenize)
+    }
+
+    /// Like [`Split::read`], for a text in memory; `name` stands for the file's path.
+    pub fn from_text(name: &str, text: &str, vocabulary: &Vocabulary, tokenize: bool) -> Result<Split> {
+        Split::encode(&Text::from_bytes(Path::new(name), text.into())?, vocabulary, tokenize)
+    }
+
+    fn encode(text: &Text, vocabulary: &Vocabulary, tokenize: bool) -> Result<Split> {
+        let unk = vocabulary.unk();
+        let mut ids = Vec::new();
+        let mut unseen = 0;
+        let mut unseen_words: HashSet<Box<str>> = HashSet::new();
+        let mut stranger = None;
+        let lines = text.for_each_word(tokenize, |line, word| match vocabulary.id(word).or(unk) {
+            Some(id) => {
+                if Some(id) == unk && word != UNK {
+                    unseen += 1;
+                    if !unseen_words.contains(word) {
+                        unseen_words.insert(word.into());
+                    }
+                }
+                ids.push(id);
+            }
+            None => {
+                stranger.get_or_insert_with(|| (line, word.to_owned()));
+            }
+        });
+        if let Some((line, word)) = stranger {
+            return Err(Error::corpus_line(
+                &text.path,
+                line,
+                format!("the word `{word}` is not among the model's {} words, and it has no `{UNK}`", vocabulary.len()),
+                "use a text of the model's words, or train with `--vocab-size`, which brings `<unk>`",
+            ));
+        }
+        let unseen_types = unseen_words.len();
+        Split { ids, unseen, unseen_types, ..Split::of(text, lines) }.checked(vocabulary)
+    }
+
+    /// A split without its ids yet.
+    pub(super) fn of(text: &Text, lines: usize) -> Split {
+        Split {
+            ids: Vec::new(),
+            unseen: 0,
+            unseen_types: 0,
+            lines,
+            sha256: text.sha256.clone(),
+            path: text.path.clone(),
+            first_line: text.first_line,
+        }
+    }
+
+    /// The split itself, if it has a word; with its `<eos>` that makes at least one prediction.
+    pub(super) fn checked(self, vocabulary: &Vocabulary) -> Result<Split> {
+        if self.ids.iter().all(|&id| id == vocabulary.eos()) {
+            let problem = format!("{} holds no words, only empty lines", self.part());
+            return Err(Error::corpus(&self.path, problem, LONGER_TEXT));
+        }
+        Ok(self)
+    }
+
+    /// An error if there are fewer than `needed` tokens; `purpose` says what they are needed for, as in "20 streams".
+    pub fn require_tokens(&self, needed: usize, purpose: &str) -> Result<()> {
+        if self.ids.len() < needed {
+            let (part, tokens) = (self.part(), self.ids.len());
+            let problem = format!("{part} is too short: {tokens} tokens, and {purpose} need at least {needed}");
+            return Err(Error::corpus(&self.path, problem, LONGER_TEXT));
+        }
+        Ok(())
+    }
+
+    /// What to call it in a message that starts with its path.
+    fn part(&self) -> String {
+        match self.first_line {
+            1 => "the text".to_owned(),
+            first => format!("the part from line {first} to line {}", first + self.lines - 1),
+        }
+    }
+}
+
+/// A few words as ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phrase {
+    /// The words, without an `<eos>` that is not in the text.
+    pub ids: Vec<u32>,
+    /// The words that became `<unk>`.
+    pub unseen: Vec<String>,
+}
+
+impl Phrase {
+    /// The ids of a text of one line, such as the beginning of a sentence to be continued; line ends in it count as
+    /// white space.
+    pub fn new(text: &str, vocabulary: &Vocabulary, tokenize: bool) -> Result<Phrase> {
+        let mut phrase = Phrase { ids: Vec::new(), unseen: Vec::new() };
+        let mut stranger = None;
+        for_each_word_of_line(text, tokenize, |word| match (vocabulary.id(word), vocabulary.unk()) {
+            (Some(id), _) => phrase.ids.push(id),
+            (None, Some(unk)) => {
+                phrase.ids.push(unk);
+                phrase.unseen.push(word.to_owned());
+            }
+            (None, None) => {
+                stranger.get_or_insert_with(|| word.to_owned());
+            }
+        });
+        match stranger {
+            None => Ok(phrase),
+            Some(word) => Err(Error::corpus(
+                "the phrase",
+                format!("the word `{word}` is not among the model's {} words, and it has no `{UNK}`", vocabulary.len()),
+                "use the model's words; its vocab.txt lists them",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vocabulary(words: &str) -> Vocabulary {
+        Vocabulary::from_text(Path::new("vocab.txt"), words.replace(' ', "\n").as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_text_takes_the_models_ids_and_counts_what_it_lacks() {
+        let vocabulary = vocabulary("the <unk> <eos> cat");
+        let split = Split::from_text("t", "the dog <unk>\ndog the bird cat\n", &vocabulary, false).unwrap();
+        assert_eq!(split.ids, [0, 1, 1, 2, 1, 0, 1, 3, 2]);
+        assert_eq!((split.unseen, split.unseen_types, split.lines), (3, 2, 2));
+        let split = Split::from_text("t", "The CAT, the cat", &vocabulary, true).unwrap();
+        assert_eq!(split.ids, [0, 3, 1, 0, 3, 2]);
+    }
+
+    #[test]
+    fn an_unknown_word_without_unk_is_an_error_at_its_line() {
+        let error = Split::from_text("t.txt", "a b\n\nb c d\n", &vocabulary("a b <eos>"), false).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "t.txt:3: the word `c` is not among the model's 3 words, and it has no `<unk>`\n  \
+             try: use a text of the model's words, or train with `--vocab-size`, which brings `<unk>`"
+        );
+    }
+
+    #[test]
+    fn a_text_without_anything_to_predict_is_refused() {
+        let error =
+            |text: &str| Split::from_text("t.txt", text, &vocabulary("a <eos>"), false).unwrap_err().to_string();
+        let advice = "\n  try: use a longer text, one sentence a line";
+        assert_eq!(error("\n \n\n"), format!("t.txt: the text holds no words, only empty lines{advice}"));
+        assert_eq!(error("<eos>"), format!("t.txt: the text holds no words, only empty lines{advice}"));
+        assert_eq!(error(""), "t.txt: the file is empty\n  try: put text in it, one sentence a line");
+    }
+
+    #[test]
+    fn a_text_too_short_for_its_purpose_is_refused() {
+        let mut split = Split::from_text("t.txt", "a a\na\n", &vocabulary("a <eos>"), false).unwrap();
+        assert!(split.require_tokens(5, "2 streams").is_ok());
+        let advice = "\n  try: use a longer text, one sentence a line";
+        assert_eq!(
+            split.require_tokens(6, "3 streams").unwrap_err().to_string(),
+            format!("t.txt: the text is too short: 5 tokens, and 3 streams need at least 6{advice}")
+        );
+        split.first_line = 9;
+        assert_eq!(
+            split.require_tokens(6, "3 streams").unwrap_err().to_string(),
+            format!(
+                "t.txt: the part from line 9 to line 10 is too short: 5 tokens, and 3 streams need at least 6{advice}"
+            )
+        );
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Split::read(Path::new("nowhere/test.txt"), &vocabulary("a <eos>"), false).unwrap_err();
+        assert!(error.to_string().starts_with("nowhere/test.txt: cannot read: "), "{error}");
+    }
+
+    #[test]
+    fn a_phrase_has_no_end_and_names_its_unknown_words() {
+        let with_unk = vocabulary("the <unk> <eos> do n't");
+        assert_eq!(
+            Phrase::new("the dog\n", &with_unk, false).unwrap(),
+            Phrase { ids: vec![0, 1], unseen: vec!["dog".into()] }
+        );
+        assert_eq!(Phrase::new("Don't", &with_unk, true).unwrap().ids, [3, 4]);
+        assert_eq!(Phrase::new("", &with_unk, true).unwrap().ids, []);
+        assert_eq!(
+            Phrase::new("a x y", &vocabulary("a <eos>"), false).unwrap_err().to_string(),
+            "the phrase: the word `x` is not among the model's 2 words, and it has no `<unk>`\n  \
+             try: use the model's words; its vocab.txt lists them"
+        );
+    }
+}
