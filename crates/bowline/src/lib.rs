@@ -3,6 +3,7 @@
 
 pub mod architecture;
 pub mod batch;
+pub mod bench;
 pub mod config;
 pub mod corpus;
 pub mod data;
@@ -14,7 +15,9 @@ pub mod model;
 pub mod model_folder;
 pub mod optim;
 pub mod params;
+pub mod predict;
 pub mod rng;
+pub mod run;
 pub mod storage;
 pub mod vocabulary;
 

@@ -34,7 +34,7 @@ pub fn add_scaled(team: &Team, isa: Isa, x: &mut [f32], factor: f32, y: &[f32]) 
 /// `out[j] = sum_i x[i][j]` for a row-major `x` with `out.len()` columns.
 pub fn column_sums(team: &Team, isa: Isa, x: &[f32], out: &mut [f32]) {
     let n = out.len();
-    assert!(n > 0 && x.len() % n == 0);
+    assert!(n > 0 && x.len().is_multiple_of(n));
     let piece = piece(n).next_multiple_of(64);
     team.for_each(out.chunks_mut(piece).enumerate(), |(p, out)| {
         out.fill(0.0);

@@ -185,7 +185,7 @@ fn bias_ptr(bias: Option<Bias<'_>>) -> *const f32 {
 
 /// `tau` as a whole number, or 0 if it is none (then a second exponential is needed).
 fn whole(tau: f32) -> u32 {
-    if tau >= 1.0 && tau <= 1024.0 && tau.fract() == 0.0 { tau as u32 } else { 0 }
+    if (1.0..=1024.0).contains(&tau) && tau.fract() == 0.0 { tau as u32 } else { 0 }
 }
 
 /// From `[max z, sum e^x, sum e^(tau x) e^(b - max b), sum y~ x]` to the two losses.

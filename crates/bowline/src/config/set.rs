@@ -25,10 +25,8 @@ fn apply_one(config: &Config, setting: &str) -> Result<Config> {
     }
     let slot = find(&mut table, key).ok_or_else(|| unknown(key, &known))?;
     let kind = slot.type_str();
-    *slot = parse(slot, value).ok_or_else(|| {
-        let article = if kind == "integer" { "an" } else { "a" };
-        Error::config(key, format!("`{value}` is not {article} {}", plain(kind)), example(key, slot))
-    })?;
+    *slot = parse(slot, value)
+        .ok_or_else(|| Error::config(key, format!("`{value}` is not {}", plain(kind)), example(key, slot)))?;
     let old = config.to_toml().unwrap_or_default();
     table.try_into().map_err(|e: toml::de::Error| {
         let now = old.lines().find(|l| l.starts_with(key.rsplit('.').next().unwrap_or(key))).unwrap_or_default();
@@ -38,9 +36,9 @@ fn apply_one(config: &Config, setting: &str) -> Result<Config> {
 
 fn plain(kind: &str) -> &str {
     match kind {
-        "integer" => "whole number",
-        "float" => "number",
-        "boolean" => "yes or no (true or false)",
+        "integer" => "a whole number",
+        "float" => "a number",
+        "boolean" => "true or false",
         other => other,
     }
 }
@@ -145,8 +143,7 @@ mod tests {
         let message = |s: &str| set(s).unwrap_err().to_string();
         assert_eq!(
             message("batch=many"),
-            "setting `batch`: `many` is not an whole number\n  try: a value like the present one, `batch=20`"
-                .replace("an whole", "a whole")
+            "setting `batch`: `many` is not a whole number\n  try: a value like the present one, `batch=20`"
         );
         assert_eq!(
             message("keep=yes"),

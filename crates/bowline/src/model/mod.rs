@@ -149,7 +149,28 @@ impl Network {
         augment: Option<AugmentedLoss>,
         gradient: &mut Params,
     ) -> WindowLoss {
+        self.train_until(params, window, state, masks, augment, gradient, &|| false).unwrap_or_default()
+    }
+
+    /// [`Network::train`], given up as soon as `stop` says so; then there is no loss, and state and gradient are void.
+    #[allow(clippy::too_many_arguments)]
+    pub fn train_until(
+        &mut self,
+        params: &Params,
+        window: &Window,
+        state: &mut State,
+        masks: Option<&Masks>,
+        augment: Option<AugmentedLoss>,
+        gradient: &mut Params,
+        stop: &dyn Fn() -> bool,
+    ) -> Option<WindowLoss> {
+        if stop() {
+            return None;
+        }
         self.run_layers(params, window, state, masks);
+        if stop() {
+            return None;
+        }
         let (d, rows) = (self.architecture.hidden, window.inputs.len());
         let shape = (window.steps, window.batch);
         let below = &self.inputs[..rows * d];
@@ -166,6 +187,9 @@ impl Network {
             &mut self.scratch,
         );
         for l in (0..self.layers.len()).rev() {
+            if stop() {
+                return None;
+            }
             let (below, above) = self.layers.split_at_mut(l);
             let x = below.last().map_or(&self.inputs[..rows * d], |layer| layer.output(shape.0, shape.1));
             above[0].backward(
@@ -184,7 +208,7 @@ impl Network {
         }
         let mask = masks.map(|m| &m.input[..]);
         embedding::backward(&self.d_above[..rows * d], &window.inputs, mask, d, gradient.embedding_mut());
-        loss
+        Some(loss)
     }
 
     /// `-log y_target` of every word of a window, without dropout, into `nll`.

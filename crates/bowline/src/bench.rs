@@ -1,0 +1,170 @@
+//! How fast is training here? Real training steps on words drawn from a Zipf law, in the shape of the paper's work.
+
+use crate::batch::Window;
+use crate::config::Config;
+use crate::model::{Masks, Network, State, Use};
+use crate::optim;
+use crate::params::Params;
+use crate::rng::{Purpose, Stream, unit};
+use bowline_kernels::{Isa, Team, model_name, peak_gflops};
+use serde::Serialize;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measurement {
+    /// Network size.
+    pub size: String,
+    /// Model.
+    pub model: String,
+    /// Words in the vocabulary.
+    pub vocab: usize,
+    /// Streams and steps of a window.
+    pub batch: usize,
+    /// Steps of a window.
+    pub unroll: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Instruction set.
+    pub isa: String,
+    /// Processor.
+    pub cpu: String,
+    /// Training words per second: the median over the steps.
+    pub tokens_per_second: f64,
+    /// Useful floating-point operations per second, in 10^9: multiply-adds of the matrix products, counted twice, with the
+    /// different targets of a window counted once.
+    pub gflops: f64,
+    /// The same with everything in registers, measured just now.
+    pub peak_gflops: f64,
+    /// `gflops / peak_gflops`.
+    pub share_of_peak: f64,
+    /// Steps measured.
+    pub steps: usize,
+    /// Seconds of each step, sorted.
+    pub step_seconds: Vec<f64>,
+}
+
+/// Runs `steps` training steps after a few to warm up. `watch` is told how many are done.
+pub fn measure(
+    config: &Config,
+    vocab: usize,
+    threads: usize,
+    isa: Isa,
+    steps: usize,
+    watch: &mut dyn FnMut(usize),
+) -> Measurement {
+    let architecture = config.architecture(vocab);
+    let team = Arc::new(Team::new(threads));
+    let (batch, unroll) = (config.batch, config.unroll);
+    let mut network = Network::new(architecture, Arc::clone(&team), isa, Use::Train, unroll, batch);
+    let (mut params, mut gradient) = (Params::zeros(architecture), Params::zeros(architecture));
+    Stream::new(config.seed, Purpose::Weights, 0).fill(params.data_mut(), |r| (2.0 * unit(r) - 1.0) * config.init);
+    let mut state = State::zeros(architecture, batch);
+    let mut masks = Masks::new(architecture.layers, batch, architecture.hidden);
+    let zipf = Zipf::new(vocab);
+    let peak = peak_gflops(&team, isa);
+    let warm_up = 3;
+    let (mut seconds, mut operations) = (Vec::new(), 0.0);
+    for step in 0..(warm_up + steps) as u64 {
+        let window = zipf.window(config.seed, step, unroll, batch);
+        let start = Instant::now();
+        masks.draw(config.seed, step, config.keep);
+        network.pack(&params, Use::Train);
+        network.train(&params, &window, &mut state, Some(&masks), config.augmented_loss(), &mut gradient);
+        let norm = optim::global_norm(&team, isa, &gradient);
+        optim::step(&team, isa, &mut params, &gradient, norm, config.learning_rate, config.clip);
+        if step >= warm_up as u64 {
+            seconds.push(start.elapsed().as_secs_f64());
+            operations += operations_of(config, vocab, &window);
+        }
+        watch(step as usize + 1);
+    }
+    seconds.sort_by(f64::total_cmp);
+    let median = seconds[seconds.len() / 2];
+    let gflops = operations / steps as f64 / median / 1e9;
+    Measurement {
+        size: config.size.name().to_owned(),
+        model: config.model.name().to_owned(),
+        vocab,
+        batch,
+        unroll,
+        threads,
+        isa: isa.name().to_owned(),
+        cpu: model_name(),
+        tokens_per_second: (batch * unroll) as f64 / median,
+        gflops,
+        peak_gflops: peak,
+        share_of_peak: gflops / peak,
+        steps,
+        step_seconds: seconds,
+    }
+}
+
+/// Floating-point operations of the matrix products of one training step.
+fn operations_of(config: &Config, vocab: usize, window: &Window) -> f64 {
+    let rows = window.targets.len() as f64;
+    let d = config.hidden as f64;
+    let classifier = vocab as f64 * d;
+    let layers = config.layers as f64 * 8.0 * d * d;
+    let distinct = window.targets.iter().collect::<HashSet<_>>().len() as f64;
+    let augmented = match config.augmented_loss() {
+        None => 0.0,
+        Some(a) => distinct * classifier + if a.flow { 2.0 * rows * classifier } else { 0.0 },
+    };
+    2.0 * (3.0 * rows * (layers + classifier) + augmented)
+}
+
+/// Word `i` (from 0) with a probability proportional to `1 / (i + 1)`.
+struct Zipf {
+    cumulative: Vec<f64>,
+}
+
+impl Zipf {
+    fn new(vocab: usize) -> Zipf {
+        let mut sum = 0.0;
+        let cumulative = (0..vocab)
+            .map(|i| {
+                sum += 1.0 / (i + 1) as f64;
+                sum
+            })
+            .collect();
+        Zipf { cumulative }
+    }
+
+    fn word(&self, r: u32) -> u32 {
+        let total = self.cumulative.last().copied().unwrap_or(1.0);
+        let at = (f64::from(r) + 0.5) / 2f64.powi(32) * total;
+        self.cumulative.partition_point(|&c| c < at).min(self.cumulative.len() - 1) as u32
+    }
+
+    fn window(&self, seed: u64, step: u64, steps: usize, batch: usize) -> Window {
+        let stream = Stream::new(seed, Purpose::Words, step);
+        let n = (steps + 1) * batch;
+        let words: Vec<u32> =
+            (0..n.div_ceil(4) as u32).flat_map(|block| stream.block(block)).take(n).map(|r| self.word(r)).collect();
+        Window { steps, batch, inputs: words[..steps * batch].to_vec(), targets: words[batch..].to_vec() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_follow_zipf_s_law() {
+        let zipf = Zipf::new(10_000);
+        let mut counts = vec![0usize; 10_000];
+        let mut distinct = 0;
+        for step in 0..50 {
+            let window = zipf.window(1, step, 35, 20);
+            assert_eq!((window.inputs.len(), window.targets.len()), (700, 700));
+            window.targets.iter().for_each(|&w| counts[w as usize] += 1);
+            distinct += window.targets.iter().collect::<HashSet<_>>().len();
+        }
+        // The harmonic number of 10,000 is 9.79: one word in 9.79 is the first.
+        assert!((counts[0] as f64 / 35_000.0 - 1.0 / 9.79).abs() < 0.01);
+        assert!((300..450).contains(&(distinct / 50)), "{}", distinct / 50);
+    }
+}

@@ -1,0 +1,136 @@
+//! A checkpoint: all that a run needs to go on as if it had never stopped.
+//!
+//! One tensor file: the weights, the carried state, and the [`Position`] as JSON in the metadata, all under one content
+//! hash. Random numbers are a function of the seed and the step, so there is no generator to save.
+
+use super::folder::RunFolder;
+use crate::architecture::Architecture;
+use crate::error::{Error, Result};
+use crate::model::State;
+use crate::params::Params;
+use crate::storage::atomic;
+use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter};
+use serde::{Deserialize, Serialize};
+
+/// Where a run is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Position {
+    /// Training steps done in the whole run.
+    pub step: u64,
+    /// The epoch under way, from 1.
+    pub epoch: u32,
+    /// The next window of that epoch.
+    pub window: usize,
+    /// The first epoch of the training under way: 1, or later in the second training.
+    pub first_epoch: u32,
+    /// Sum of the cross-entropies of this epoch so far.
+    pub ce: f64,
+    /// Sum of `KL(y~ || y^)` of this epoch so far.
+    pub kl: f64,
+    /// Words of this epoch so far.
+    pub words: u64,
+    /// The best model so far.
+    pub best: Option<Best>,
+    /// Epochs since then.
+    pub stale: u32,
+    /// The epochs that are over.
+    pub curve: Vec<CurvePoint>,
+    /// Bytes of the event log that belong to this position.
+    pub log: u64,
+    /// SHA-256 of the training split.
+    pub data_sha256: String,
+    /// Why the training ended, once it has: `done` or `patience`.
+    pub ended: Option<String>,
+}
+
+/// The best epoch so far.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// Its number, from 1.
+    pub epoch: u32,
+    /// Its validation perplexity.
+    pub valid: f64,
+}
+
+/// One epoch's perplexities.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Its number, from 1.
+    pub epoch: u32,
+    /// Training perplexity, with dropout.
+    pub train: f64,
+    /// Validation perplexity.
+    pub valid: f64,
+    /// Learning rate.
+    pub learning_rate: f64,
+}
+
+const POSITION: &str = "bowline.position";
+
+/// Writes a checkpoint; the one before it is kept.
+pub(super) fn save(folder: &RunFolder, params: &Params, state: &State, position: &Position) -> Result<()> {
+    let path = folder.last_checkpoint();
+    let position = serde_json::to_string(position)
+        .map_err(|e| Error::run(&path, format!("the position cannot be written: {e}"), "report this"))?;
+    let mut file = TensorFileWriter::new();
+    file.metadata(POSITION, position);
+    for tensor in params.tensors() {
+        file.tensor(&tensor.name, &tensor.shape, params.get(tensor));
+    }
+    let d = params.architecture().hidden;
+    for (l, layer) in state.layers.iter().enumerate() {
+        let shape = [layer.h.len() / d, d];
+        file.tensor(format!("state.h_l{l}"), &shape, &layer.h);
+        file.tensor(format!("state.c_l{l}"), &shape, &layer.c);
+    }
+    file.save_keeping_previous(&path, folder.previous_checkpoint()).map(|_| ())
+}
+
+/// A checkpoint that was read, and what was wrong with the newer one if it had to be passed over.
+pub(super) struct Restored {
+    pub(super) params: Params,
+    pub(super) state: State,
+    pub(super) position: Position,
+    pub(super) passed_over: Option<Error>,
+}
+
+/// Reads the newest checkpoint whose content is whole; `None` if none was ever written.
+pub(super) fn restore(folder: &RunFolder, architecture: Architecture, batch: usize) -> Result<Option<Restored>> {
+    let (last, previous) = (folder.last_checkpoint(), folder.previous_checkpoint());
+    if !last.exists() && !previous.exists() {
+        return Ok(None);
+    }
+    let newest = atomic::read_newest(&last, &previous, |path| {
+        let file = TensorFile::read(path, ContentHash::Required)?;
+        let (mut params, mut state) = (Params::zeros(architecture), State::zeros(architecture, batch));
+        let tensors = architecture.tensors();
+        let state_shape = [batch, architecture.hidden];
+        let names: Vec<String> =
+            (0..architecture.layers).flat_map(|l| [format!("state.h_l{l}"), format!("state.c_l{l}")]).collect();
+        file.expect_exactly(
+            tensors
+                .iter()
+                .map(|t| (t.name.as_str(), &t.shape[..]))
+                .chain(names.iter().map(|name| (name.as_str(), &state_shape[..]))),
+        )?;
+        for tensor in &tensors {
+            file.copy_to(&tensor.name, &mut params.data_mut()[tensor.range()])?;
+        }
+        for (layer, names) in state.layers.iter_mut().zip(names.chunks_exact(2)) {
+            file.copy_to(&names[0], &mut layer.h)?;
+            file.copy_to(&names[1], &mut layer.c)?;
+        }
+        let text: String = file.value(POSITION)?;
+        let position: Position = serde_json::from_str(&text).map_err(|e| {
+            Error::model(path, POSITION, e.to_string(), "use the program version that wrote this checkpoint")
+        })?;
+        Ok((params, state, position))
+    })?;
+    // A damaged newest checkpoint must not become the previous one in place of the good one that was used.
+    if newest.passed_over.is_some() {
+        atomic::set_aside(&last)?;
+    }
+    let (params, state, position) = newest.value;
+    Ok(Some(Restored { params, state, position, passed_over: newest.passed_over }))
+}

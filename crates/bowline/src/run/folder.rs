@@ -1,0 +1,96 @@
+//! The places in a run's folder, and the lock that keeps a second process out of it.
+
+use crate::error::{Error, Result};
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// A run's folder.
+#[derive(Clone, Debug)]
+pub struct RunFolder {
+    dir: PathBuf,
+}
+
+impl RunFolder {
+    /// The folder at `dir`, whether it is there or not.
+    pub fn new(dir: impl AsRef<Path>) -> RunFolder {
+        RunFolder { dir: dir.as_ref().to_path_buf() }
+    }
+
+    /// The folder itself.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The settings.
+    pub fn config(&self) -> PathBuf {
+        self.dir.join("config.toml")
+    }
+
+    /// The events.
+    pub fn events(&self) -> PathBuf {
+        self.dir.join("events.jsonl")
+    }
+
+    /// The result.
+    pub fn summary(&self) -> PathBuf {
+        self.dir.join("summary.json")
+    }
+
+    /// The best model.
+    pub fn best(&self) -> PathBuf {
+        self.dir.join(crate::model_folder::BEST)
+    }
+
+    /// The newest checkpoint.
+    pub fn last_checkpoint(&self) -> PathBuf {
+        self.dir.join("checkpoints").join("last.safetensors")
+    }
+
+    /// The checkpoint before it.
+    pub fn previous_checkpoint(&self) -> PathBuf {
+        self.dir.join("checkpoints").join("previous.safetensors")
+    }
+
+    /// Makes the folder for a new run. A folder that holds a run already, or anything else, is refused.
+    pub(super) fn create(&self) -> Result<()> {
+        if self.config().exists() {
+            let resume = format!("`bowline resume {}` to go on with it, or another --out", self.dir.display());
+            return Err(Error::run(&self.dir, "there is a run in this folder already", resume));
+        }
+        let occupied = std::fs::read_dir(&self.dir)
+            .is_ok_and(|mut entries| entries.any(|e| e.is_ok_and(|e| e.file_name() != LOCK)));
+        if occupied {
+            let advice = "an --out that does not exist yet, or an empty folder";
+            return Err(Error::run(&self.dir, "the folder is not empty, and what is in it is no run", advice));
+        }
+        let checkpoints = self.dir.join("checkpoints");
+        std::fs::create_dir_all(&checkpoints).map_err(Error::io(&checkpoints, "create the folder"))
+    }
+
+    /// Checks that there is a run.
+    pub(super) fn require(&self) -> Result<()> {
+        if self.config().is_file() {
+            return Ok(());
+        }
+        let problem = if self.dir.exists() { "there is no run in this folder" } else { "there is no such folder" };
+        let advice = "the folder that was given to `bowline train --out` (it has a config.toml)";
+        Err(Error::run(&self.dir, problem, advice))
+    }
+
+    /// Takes the run for this process, until the file is dropped.
+    pub(super) fn lock(&self) -> Result<File> {
+        let path = self.dir.join(LOCK);
+        let file = File::create(&path).map_err(Error::io(&path, "create"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(Error::run(
+                &self.dir,
+                "another process is working on this run",
+                "wait for it, or stop it (Ctrl-C saves its work)",
+            )),
+            Err(TryLockError::Error(source)) => Err(Error::Io { path, action: "lock", source }),
+        }
+    }
+}
+
+const LOCK: &str = ".lock";

@@ -1,0 +1,551 @@
+//! The training loop: draw masks, forward, loss, backward, clip, step, event.
+
+use super::checkpoint::{self, Best, CurvePoint, Position, Restored};
+use super::folder::RunFolder;
+use super::log::Log;
+use super::summary::{Summary, Timing};
+use super::{check_length, open_corpus};
+use crate::batch::{Streams, Window};
+use crate::config::Config;
+use crate::corpus::Corpus;
+use crate::error::{Error, Result};
+use crate::eval::Evaluator;
+use crate::event::{EpochEnd, Event, Progress};
+use crate::model::{Masks, Network, State, Use};
+use crate::model_folder::{Contents, ModelCard, ModelFolder};
+use crate::optim;
+use crate::params::Params;
+use crate::rng::{Purpose, Stream, unit};
+use crate::storage::atomic;
+use bowline_kernels::{Isa, Team, model_name};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Progress events per epoch in the log.
+const LOGGED_PER_EPOCH: usize = 20;
+
+/// Somebody who watches a run.
+pub trait Watch {
+    /// A line has been added to the log.
+    fn event(&mut self, event: &Event);
+    /// A step has been done.
+    fn progress(&mut self, progress: &Progress);
+    /// Something a person should know that is not part of the log.
+    fn notice(&mut self, text: &str);
+    /// Whether to save and stop. Asked several times a step.
+    fn stop(&self) -> bool;
+}
+
+/// How a call of [`start`] or [`resume`] ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The run is over.
+    Finished(Box<Summary>),
+    /// It was asked to stop; everything is saved.
+    Stopped(Position),
+}
+
+/// How this process works on a run; none of it changes a result.
+#[derive(Clone, Copy, Debug)]
+pub struct Session {
+    /// Threads to use.
+    pub threads: usize,
+    /// Instruction set to use.
+    pub isa: Isa,
+}
+
+/// Starts a new run in an empty folder.
+pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watch) -> Result<Outcome> {
+    config.validate()?;
+    let folder = RunFolder::new(dir);
+    if folder.config().exists() {
+        folder.create()?; // the error that names `resume`, before a long read of the corpus
+    }
+    let corpus = open_corpus(&config.data)?;
+    check_length(config, &corpus)?;
+    folder.create()?;
+    let _lock = folder.lock()?;
+    let text = config.to_toml()?;
+    atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))?;
+    Trainer::new(folder, config, &corpus, session, None)?.run(watch)
+}
+
+/// Goes on with a run from its last checkpoint.
+pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Outcome> {
+    let folder = RunFolder::new(dir);
+    folder.require()?;
+    let _lock = folder.lock()?;
+    let config = Config::read(&folder.config())?;
+    let corpus = open_corpus(&config.data)?;
+    check_length(&config, &corpus)?;
+    let restored = checkpoint::restore(&folder, config.architecture(corpus.vocabulary.len()), config.batch)?;
+    if let Some(Restored { position, passed_over, .. }) = &restored {
+        if position.data_sha256 != corpus.train.sha256 {
+            return Err(Error::run(
+                dir,
+                format!("the training text is another one than when the run began ({})", corpus.train.path.display()),
+                "bring back the old text, or start a new run",
+            ));
+        }
+        if let Some(error) = passed_over {
+            watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
+        }
+    }
+    Trainer::new(folder, &config, &corpus, session, restored)?.run(watch)
+}
+
+/// A run at work.
+struct Trainer<'a> {
+    folder: RunFolder,
+    config: &'a Config,
+    corpus: &'a Corpus,
+    session: Session,
+    team: Arc<Team>,
+    network: Network,
+    params: Params,
+    gradient: Params,
+    state: State,
+    /// The state before the step under way, for a stop in the middle of it.
+    state_before: State,
+    masks: Masks,
+    position: Position,
+    resumed: bool,
+    log: Log,
+    clock: Clock,
+}
+
+/// What is measured of the passing time.
+struct Clock {
+    start: Instant,
+    checkpoint: Instant,
+    epoch: Instant,
+    /// Seconds spent training, and the words of that time.
+    busy: f64,
+    words: f64,
+    /// Words per second, lately.
+    speed: f64,
+    /// Seconds of the last validation.
+    validation: f64,
+}
+
+impl<'a> Trainer<'a> {
+    fn new(
+        folder: RunFolder,
+        config: &'a Config,
+        corpus: &'a Corpus,
+        session: Session,
+        restored: Option<Restored>,
+    ) -> Result<Trainer<'a>> {
+        let architecture = config.architecture(corpus.vocabulary.len());
+        let team = Arc::new(Team::new(session.threads));
+        let network =
+            Network::new(architecture, Arc::clone(&team), session.isa, Use::Train, config.unroll, config.batch);
+        let resumed = restored.is_some();
+        let (params, state, position) = match restored {
+            Some(restored) => (restored.params, restored.state, restored.position),
+            None => {
+                let position = Position {
+                    epoch: 1,
+                    first_epoch: 1,
+                    data_sha256: corpus.train.sha256.clone(),
+                    ..Position::default()
+                };
+                (initial(config, corpus.vocabulary.len()), State::zeros(architecture, config.batch), position)
+            }
+        };
+        let log = Log::open(&folder.events(), position.log)?;
+        let now = Instant::now();
+        Ok(Trainer {
+            gradient: Params::zeros(architecture),
+            state_before: state.clone(),
+            masks: Masks::new(architecture.layers, config.batch, architecture.hidden),
+            clock: Clock {
+                start: now,
+                checkpoint: now,
+                epoch: now,
+                busy: 0.0,
+                words: 0.0,
+                speed: 0.0,
+                validation: 0.0,
+            },
+            folder,
+            config,
+            corpus,
+            session,
+            team,
+            network,
+            params,
+            state,
+            position,
+            resumed,
+            log,
+        })
+    }
+
+    fn run(mut self, watch: &mut dyn Watch) -> Result<Outcome> {
+        let corpus = self.corpus;
+        let streams = Streams::new(&corpus.train.ids, self.config.batch, self.config.unroll);
+        self.announce(&streams, watch)?;
+        while self.position.ended.is_none() {
+            if !self.epoch(&streams, watch)? {
+                self.save()?;
+                return Ok(Outcome::Stopped(self.position));
+            }
+            self.end_of_epoch(watch)?;
+            self.save()?;
+        }
+        let summary = self.finish(watch)?;
+        Ok(Outcome::Finished(Box::new(summary)))
+    }
+
+    /// Says what is going to happen. A new run saves its first checkpoint at once.
+    fn announce(&mut self, streams: &Streams<'_>, watch: &mut dyn Watch) -> Result<()> {
+        if self.resumed {
+            let (step, epoch) = (self.position.step, self.position.epoch);
+            return self.emit(Event::Resume { time: seconds_since_1970(), step, epoch }, watch);
+        }
+        let corpus = self.corpus;
+        self.emit(
+            Event::Start {
+                time: seconds_since_1970(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                model: self.config.model.name().to_owned(),
+                data: self.config.data.source.clone(),
+                data_sha256: corpus.train.sha256.clone(),
+                vocab: corpus.vocabulary.len(),
+                words: [corpus.train.ids.len(), corpus.valid.ids.len(), corpus.test.ids.len()],
+                unseen: [corpus.valid.unseen, corpus.test.unseen],
+                parameters: self.params.architecture().parameters(),
+                epochs: self.config.total_epochs(),
+                steps_per_epoch: streams.windows(),
+                memory: memory(self.config, corpus.vocabulary.len()),
+                machine: self.machine(),
+            },
+            watch,
+        )?;
+        self.save()
+    }
+
+    /// Trains to the end of the epoch; false if asked to stop before.
+    fn epoch(&mut self, streams: &Streams<'_>, watch: &mut dyn Watch) -> Result<bool> {
+        let windows = streams.windows();
+        let log_every = windows.div_ceil(LOGGED_PER_EPOCH);
+        let mut window = Window::default();
+        self.clock.epoch = Instant::now();
+        while self.position.window < windows {
+            streams.read(self.position.window, &mut window);
+            let begin = Instant::now();
+            let Some(norm) = self.step(&window, watch)? else {
+                return Ok(false);
+            };
+            self.clock.tick(begin.elapsed().as_secs_f64(), window.inputs.len() as f64);
+            let progress = self.progress(norm, windows);
+            watch.progress(&progress);
+            if self.position.window.is_multiple_of(log_every) && self.position.window < windows {
+                self.emit(Event::Progress(progress), watch)?;
+            }
+            if self.clock.checkpoint.elapsed().as_secs_f64() >= self.config.checkpoint.every_seconds {
+                self.save()?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// One training step. Returns the gradient's norm, or nothing if asked to stop in the middle: then all is as before.
+    fn step(&mut self, window: &Window, watch: &dyn Watch) -> Result<Option<f64>> {
+        self.state_before.clone_from(&self.state);
+        let masks = (self.config.keep.0 < 1.0).then_some(&mut self.masks).map(|masks| {
+            masks.draw(self.config.seed, self.position.step, self.config.keep);
+            &*masks
+        });
+        self.network.pack(&self.params, Use::Train);
+        let augment = self.config.augmented_loss();
+        let stop = || watch.stop();
+        let Some(loss) =
+            self.network.train_until(&self.params, window, &mut self.state, masks, augment, &mut self.gradient, &stop)
+        else {
+            self.state.clone_from(&self.state_before);
+            return Ok(None);
+        };
+        let norm = optim::global_norm(&self.team, self.session.isa, &self.gradient);
+        for (what, value) in [("the loss", loss.ce + loss.kl), ("the gradient", norm)] {
+            if !value.is_finite() {
+                return Err(Error::Diverged {
+                    what,
+                    step: self.position.step,
+                    epoch: self.position.epoch,
+                    advice: "a lower `--set learning_rate=...`, or a smaller `--set clip=...`".to_owned(),
+                });
+            }
+        }
+        let rate = self.learning_rate();
+        optim::step(&self.team, self.session.isa, &mut self.params, &self.gradient, norm, rate, self.config.clip);
+        self.position.step += 1;
+        self.position.window += 1;
+        self.position.ce += loss.ce;
+        self.position.kl += loss.kl;
+        self.position.words += window.inputs.len() as u64;
+        Ok(Some(norm))
+    }
+
+    fn learning_rate(&self) -> f64 {
+        self.config.schedule().at(self.position.epoch - self.position.first_epoch + 1)
+    }
+
+    /// Mean loss, perplexity and KL of the epoch so far.
+    fn means(&self) -> (f64, f64, f64) {
+        let words = self.position.words.max(1) as f64;
+        let (ce, kl) = (self.position.ce / words, self.position.kl / words);
+        let alpha = self.config.augmented_loss().map_or(0.0, |a| f64::from(a.gamma * a.tau));
+        (ce + alpha * kl, ce.exp(), kl)
+    }
+
+    fn progress(&self, gradient_norm: f64, epoch_steps: usize) -> Progress {
+        let (loss, perplexity, kl) = self.means();
+        let position = &self.position;
+        let epochs_after = f64::from(self.config.total_epochs().saturating_sub(position.epoch));
+        let steps_left = (epoch_steps - position.window) as f64 + epochs_after * epoch_steps as f64;
+        let words_left = steps_left * (self.config.batch * self.config.unroll) as f64;
+        Progress {
+            epoch: position.epoch,
+            step: position.step,
+            epoch_step: position.window,
+            epoch_steps,
+            loss,
+            perplexity,
+            kl,
+            learning_rate: self.learning_rate(),
+            gradient_norm,
+            words_per_second: self.clock.speed,
+            eta_seconds: words_left / self.clock.speed.max(1e-9) + (epochs_after + 1.0) * self.clock.validation,
+        }
+    }
+
+    /// Validates, keeps the model if it is the best so far, and decides what comes next.
+    fn end_of_epoch(&mut self, watch: &mut dyn Watch) -> Result<()> {
+        let begin = Instant::now();
+        let corpus = self.corpus;
+        let valid = self.evaluator(self.config.validation_streams).evaluate(
+            &self.params,
+            &corpus.valid.ids,
+            corpus.vocabulary.unk(),
+            corpus.vocabulary.eos(),
+        );
+        self.clock.validation = begin.elapsed().as_secs_f64();
+        let (epoch, valid, learning_rate) = (self.position.epoch, valid.all.perplexity, self.learning_rate());
+        let (loss, train, kl) = self.means();
+        let best = self.position.best.is_none_or(|best| valid < best.valid);
+        self.position.curve.push(CurvePoint { epoch, train, valid, learning_rate });
+        self.position.stale = if best { 0 } else { self.position.stale + 1 };
+        if best {
+            self.position.best = Some(Best { epoch, valid });
+            self.save_best(None)?;
+        }
+        let (step, seconds) = (self.position.step, self.clock.epoch.elapsed().as_secs_f64());
+        self.emit(Event::Epoch(EpochEnd { epoch, step, loss, train, kl, valid, best, learning_rate, seconds }), watch)?;
+
+        self.position.epoch += 1;
+        (self.position.window, self.position.words) = (0, 0);
+        (self.position.ce, self.position.kl) = (0.0, 0.0);
+        self.state.reset();
+        let out_of_patience = self.config.patience > 0 && self.position.stale >= self.config.patience;
+        let first_training = self.position.first_epoch == 1;
+        let epochs = if first_training { self.config.epochs } else { self.config.second_training_epochs };
+        let over = epoch - self.position.first_epoch + 1 >= epochs;
+        if over || out_of_patience {
+            if first_training && self.config.second_training_epochs > 0 {
+                (self.position.first_epoch, self.position.stale) = (epoch + 1, 0);
+                self.emit(Event::SecondTraining { epoch: epoch + 1 }, watch)?;
+            } else {
+                self.position.ended = Some(if over { "done" } else { "patience" }.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Evaluates the best model with one stream and writes the summary.
+    fn finish(&mut self, watch: &mut dyn Watch) -> Result<Summary> {
+        let folder = ModelFolder::load(self.folder.best())?;
+        let (corpus, vocabulary) = (self.corpus, &self.corpus.vocabulary);
+        let mut evaluator = self.evaluator(1);
+        let mut evaluate =
+            |ids: &[u32]| evaluator.evaluate(&folder.params, ids, vocabulary.unk(), vocabulary.eos()).all;
+        let (valid, test) = (evaluate(&corpus.valid.ids), evaluate(&corpus.test.ids));
+        self.params = folder.params;
+        let weights_sha256 = self.save_best(Some((valid.perplexity, test.perplexity)))?;
+        let best_epoch = self.position.best.map_or(0, |best| best.epoch);
+        let ended = self.position.ended.clone().unwrap_or_default();
+        let summary = Summary {
+            model: self.config.model.name().to_owned(),
+            size: self.config.size.name().to_owned(),
+            data: self.config.data.source.clone(),
+            data_sha256: [corpus.train.sha256.clone(), corpus.valid.sha256.clone(), corpus.test.sha256.clone()],
+            seed: self.config.seed,
+            parameters: self.params.architecture().parameters(),
+            epochs: self.position.epoch - 1,
+            steps: self.position.step,
+            ended: ended.clone(),
+            best_epoch,
+            valid: valid.perplexity,
+            test: test.perplexity,
+            tokens: [valid.tokens, test.tokens],
+            weights_sha256,
+            curve: self.position.curve.clone(),
+            timing: Timing {
+                seconds: self.clock.start.elapsed().as_secs_f64(),
+                words_per_second: self.clock.words / self.clock.busy.max(1e-9),
+                machine: self.machine(),
+            },
+        };
+        summary.save(&self.folder.summary())?;
+        let (valid, test) = (valid.perplexity, test.perplexity);
+        self.emit(Event::End { time: seconds_since_1970(), reason: ended, best_epoch, valid, test }, watch)?;
+        self.log.sync()?;
+        Ok(summary)
+    }
+
+    fn evaluator(&self, streams: usize) -> Evaluator {
+        Evaluator::new(self.params.architecture(), Arc::clone(&self.team), self.session.isa, streams)
+    }
+
+    /// Writes the present weights to `best/`; returns their content hash. The weights file does not change when the final
+    /// figures come in: they are in the card alone.
+    fn save_best(&self, result: Option<(f64, f64)>) -> Result<String> {
+        let best = self.position.best.unwrap_or(Best { epoch: 0, valid: f64::NAN });
+        let config = self.config;
+        let vocabulary = self.corpus.vocabulary.to_text();
+        ModelFolder::save(
+            self.folder.best(),
+            &Contents {
+                model: config.model.name(),
+                params: &self.params,
+                vocabulary: &vocabulary,
+                metadata: vec![
+                    ("epoch".to_owned(), best.epoch.to_string()),
+                    ("validation_perplexity".to_owned(), best.valid.to_string()),
+                    ("tokenize".to_owned(), config.data.tokenize.to_string()),
+                ],
+                card: &ModelCard {
+                    title: format!("{}, {}, on {}", config.model.title(), config.size.name(), self.data_title()),
+                    data_name: self.data_title(),
+                    data_sha256: self.corpus.train.sha256.clone(),
+                    recipe: recipe(config),
+                    seed: config.seed,
+                    epoch: best.epoch,
+                    valid: Some(result.map_or(best.valid, |(valid, _)| valid)),
+                    test: result.map(|(_, test)| test),
+                    example: example(self.corpus),
+                },
+            },
+        )
+    }
+
+    /// The corpus by name, or by the last part of its path.
+    fn data_title(&self) -> String {
+        let source = &self.config.data.source;
+        Path::new(source).file_name().map_or_else(|| source.clone(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Writes a checkpoint of the present position.
+    fn save(&mut self) -> Result<()> {
+        self.position.log = self.log.sync()?;
+        checkpoint::save(&self.folder, &self.params, &self.state, &self.position)?;
+        self.clock.checkpoint = Instant::now();
+        Ok(())
+    }
+
+    fn emit(&mut self, event: Event, watch: &mut dyn Watch) -> Result<()> {
+        self.log.write(&event)?;
+        watch.event(&event);
+        Ok(())
+    }
+
+    fn machine(&self) -> String {
+        let threads = self.team.threads();
+        let plural = if threads == 1 { "thread" } else { "threads" };
+        format!("{threads} {plural}, {}, {}", self.session.isa.name(), model_name())
+    }
+}
+
+impl Clock {
+    /// A step of `words` words took `seconds`.
+    fn tick(&mut self, seconds: f64, words: f64) {
+        self.busy += seconds;
+        self.words += words;
+        let now = words / seconds.max(1e-9);
+        self.speed = if self.speed == 0.0 { now } else { 0.98 * self.speed + 0.02 * now };
+    }
+}
+
+/// Weights uniform within plus or minus `init`, biases 0.
+fn initial(config: &Config, vocab: usize) -> Params {
+    let mut params = Params::zeros(config.architecture(vocab));
+    let tensors = params.tensors().to_vec();
+    for (i, tensor) in tensors.iter().enumerate().filter(|(_, t)| t.shape.len() > 1) {
+        let stream = Stream::new(config.seed, Purpose::Weights, i as u64);
+        stream.fill(&mut params.data_mut()[tensor.range()], |r| (2.0 * unit(r) - 1.0) * config.init);
+    }
+    params
+}
+
+/// Bytes of weights, gradient, packed weights and buffers, about.
+fn memory(config: &Config, vocab: usize) -> usize {
+    let architecture = config.architecture(vocab);
+    let (d, rows) = (config.hidden, config.batch * config.unroll);
+    let classifier = vocab * d;
+    let augmented = match config.augmented_loss() {
+        None => 0,
+        Some(a) => rows.min(vocab) * vocab * (1 + usize::from(a.flow)) + usize::from(a.flow) * rows * vocab,
+    };
+    let packed = 2 * classifier + config.layers * (3 * 4 * d * d);
+    let activations = rows * (3 * d + config.layers * 7 * d) + rows * vocab;
+    4 * (2 * architecture.parameters() + packed + activations + augmented)
+}
+
+/// The settings for the model's card.
+fn recipe(config: &Config) -> Vec<(String, String)> {
+    let mut recipe: Vec<(String, String)> = [
+        ("units per layer", config.hidden.to_string()),
+        ("layers", config.layers.to_string()),
+        ("probability of keeping a unit", config.keep.0.to_string()),
+        ("batch", config.batch.to_string()),
+        ("steps of back-propagation", config.unroll.to_string()),
+        ("learning rate", config.learning_rate.to_string()),
+        ("decay", format!("{} per epoch after epoch {}", config.decay, config.decay_after)),
+        ("clipping", config.clip.to_string()),
+        ("initial weights", format!("uniform within {}", config.init)),
+        ("epochs", config.epochs.to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .to_vec();
+    if config.second_training_epochs > 0 {
+        recipe.push(("epochs of the second training".to_owned(), config.second_training_epochs.to_string()));
+    }
+    if let Some(augment) = config.augmented_loss() {
+        let way = if augment.flow { "flows through the target" } else { "stops at the target" };
+        recipe.push((
+            "augmented loss".to_owned(),
+            format!("tau {}, gamma {}, gradient {way}", augment.tau, augment.gamma),
+        ));
+    }
+    recipe
+}
+
+/// The first words of the training text.
+fn example(corpus: &Corpus) -> String {
+    let ids = &corpus.train.ids;
+    let words: Vec<&str> = ids
+        .split(|&id| id == corpus.vocabulary.eos())
+        .find(|sentence| !sentence.is_empty())
+        .unwrap_or(&ids[..0])
+        .iter()
+        .take(3)
+        .map(|&id| corpus.vocabulary.word(id))
+        .collect();
+    words.join(" ")
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}

@@ -1,0 +1,35 @@
+//! `bowline bench`: training speed on words drawn from a Zipf law.
+
+use super::print_json;
+use crate::options::{BenchOptions, SizeName};
+use bowline::bench::measure;
+use bowline::config::preset;
+use bowline_kernels::Isa;
+use std::process::ExitCode;
+
+pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
+    let config = preset(options.size.into(), options.model.into(), "ptb").with(&options.settings)?;
+    let steps = options.steps.unwrap_or(match options.size {
+        SizeName::Small => 20,
+        SizeName::Medium => 10,
+        SizeName::Large => 5,
+    });
+    let m = measure(&config, options.vocab as usize, options.threads.get(), Isa::detect(), steps as usize, &mut |_| {});
+    if options.json {
+        print_json(&m)?;
+    } else {
+        println!(
+            "{} {}, vocabulary {}, {} x {} words a step, {} threads, {}, {}",
+            m.model, m.size, m.vocab, m.batch, m.unroll, m.threads, m.isa, m.cpu
+        );
+        println!(
+            "  {:.0} words/s, {:.1} GFLOP/s, {:.1}% of the measured peak of {:.1} GFLOP/s (median of {} steps)",
+            m.tokens_per_second,
+            m.gflops,
+            100.0 * m.share_of_peak,
+            m.peak_gflops,
+            m.steps
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,25 @@
+//! One file per command.
+
+pub mod bench;
+pub mod data;
+pub mod demo;
+pub mod eval;
+pub mod next;
+pub mod resume;
+pub mod train;
+
+use serde::Serialize;
+use std::path::Path;
+
+/// One JSON object on standard output.
+fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string(value)?);
+    Ok(())
+}
+
+/// A path as it can be pasted into a shell.
+fn shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}

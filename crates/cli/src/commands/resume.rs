@@ -1,0 +1,16 @@
+//! `bowline resume`: goes on with a run.
+
+use super::train::report;
+use crate::interrupt::Interrupt;
+use crate::options::ResumeOptions;
+use crate::terminal::Terminal;
+use bowline::run::{self, Session};
+use bowline_kernels::Isa;
+use std::process::ExitCode;
+
+pub fn run(options: &ResumeOptions) -> anyhow::Result<ExitCode> {
+    let session = Session { threads: options.threads.get(), isa: Isa::detect() };
+    let mut watch = Terminal::new(Interrupt::listen(), "");
+    let outcome = run::resume(&options.run, session, &mut watch)?;
+    report(&options.run, outcome, options.json)
+}

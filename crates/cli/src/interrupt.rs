@@ -1,0 +1,29 @@
+//! Ctrl-C: the first one asks the work to save and stop, the second one quits at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether somebody has asked to stop.
+#[derive(Clone, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Listens from now on (also for a polite `kill`).
+    pub fn listen() -> Interrupt {
+        let interrupt = Interrupt::default();
+        let asked = interrupt.clone();
+        // Where there can be no handler, Ctrl-C ends the process as usual; checkpoints are there all the same.
+        let _ = ctrlc::set_handler(move || {
+            if asked.0.swap(true, Ordering::SeqCst) {
+                std::process::exit(130);
+            }
+            eprintln!("\nsaving; press Ctrl-C again to quit without");
+        });
+        interrupt
+    }
+
+    /// Whether to stop.
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,262 @@
+//! The command line: names, values, help.
+
+use bowline::config::{ModelKind, Size};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Trains, evaluates and uses word-level language models on ordinary CPUs.
+///
+/// It reproduces "Tying Word Vectors and Word Classifiers" (Inan, Khosravi, Socher 2017). Start with `bowline demo`.
+#[derive(Parser)]
+#[command(name = "bowline", version, max_term_width = 100)]
+pub struct Options {
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Train the four models on the built-in corpus and compare them (a few minutes)
+    Demo(DemoOptions),
+    /// Train a model
+    Train(TrainOptions),
+    /// Go on with a run that was stopped, or look at one that is over
+    Resume(ResumeOptions),
+    /// The perplexity of a model on a corpus
+    Eval(EvalOptions),
+    /// The most likely next words after a phrase
+    Next(NextOptions),
+    /// Get or check the public corpora
+    Data(DataOptions),
+    /// How fast training is on this machine
+    Bench(BenchOptions),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SizeName {
+    /// 200 units
+    Small,
+    /// 650 units
+    Medium,
+    /// 1500 units
+    Large,
+}
+
+impl From<SizeName> for Size {
+    fn from(name: SizeName) -> Size {
+        match name {
+            SizeName::Small => Size::Small,
+            SizeName::Medium => Size::Medium,
+            SizeName::Large => Size::Large,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ModelName {
+    /// The variational-dropout LSTM: the paper's baseline
+    VdLstm,
+    /// With the augmented loss
+    Al,
+    /// With the reused embedding
+    Re,
+    /// With both
+    Real,
+}
+
+impl From<ModelName> for ModelKind {
+    fn from(name: ModelName) -> ModelKind {
+        match name {
+            ModelName::VdLstm => ModelKind::VdLstm,
+            ModelName::Al => ModelKind::Al,
+            ModelName::Re => ModelKind::Re,
+            ModelName::Real => ModelKind::Real,
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct Threads {
+    /// Threads to use; the result is the same with any number [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+}
+
+impl Threads {
+    pub fn get(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        self.threads.map_or_else(all, usize::from)
+    }
+}
+
+#[derive(Args)]
+pub struct DemoOptions {
+    /// Where the four runs and the results go
+    #[arg(long, value_name = "DIR", default_value = "runs/demo")]
+    pub out: PathBuf,
+    /// Everything random follows from it
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Passes over the training text
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<u32>,
+    /// Throw away what an earlier demo left in --out
+    #[arg(long)]
+    pub fresh: bool,
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct TrainOptions {
+    /// ptb, wikitext-2, demo, a folder with train/valid/test files, or a text file
+    #[arg(long, value_name = "DIR|FILE|NAME")]
+    pub data: String,
+    /// The paper's network size
+    #[arg(long, value_enum, default_value = "small")]
+    pub size: SizeName,
+    /// The paper's model
+    #[arg(long, value_enum, default_value = "real")]
+    pub model: ModelName,
+    /// The run's folder, which must not hold anything yet
+    #[arg(long, value_name = "RUN")]
+    pub out: PathBuf,
+    /// Passes over the training text
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<u32>,
+    /// Everything random follows from it
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Stop when validation has not improved for N epochs
+    #[arg(long, value_name = "N")]
+    pub patience: Option<u32>,
+    /// Train a second time from the final weights, with the learning rate reset (the paper's footnote)
+    #[arg(long)]
+    pub second_training: bool,
+    /// Keep the N most frequent words, <unk> and <eos> among them
+    #[arg(long, value_name = "N")]
+    pub vocab_size: Option<usize>,
+    /// Lower-case the text and split words from their punctuation
+    #[arg(long)]
+    pub tokenize: bool,
+    /// Change a setting, for example keep=0.5 or augment.gamma=0.7
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ResumeOptions {
+    /// The run's folder
+    pub run: PathBuf,
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SplitOption {
+    Train,
+    Valid,
+    Test,
+}
+
+#[derive(Args)]
+pub struct EvalOptions {
+    /// A model's folder, or a run's
+    pub model: PathBuf,
+    /// ptb, wikitext-2, demo, a folder with train/valid/test files, or a text file (taken whole)
+    #[arg(long, value_name = "DIR|FILE|NAME")]
+    pub data: String,
+    /// Which part of the corpus
+    #[arg(long, value_enum, default_value = "test")]
+    pub split: SplitOption,
+    /// Cut the text into N streams: faster, but N-1 words lose their past; 1 is exact
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub streams: u32,
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct NextOptions {
+    /// A model's folder, or a run's
+    pub model: PathBuf,
+    /// The beginning of a sentence
+    #[arg(default_value = "")]
+    pub phrase: String,
+    /// How many words to show
+    #[arg(short, value_name = "N", default_value_t = 10)]
+    pub k: usize,
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct DataOptions {
+    #[command(subcommand)]
+    pub action: DataAction,
+}
+
+#[derive(Subcommand)]
+pub enum DataAction {
+    /// Download a corpus, verified by its SHA-256
+    Get(CorpusOptions),
+    /// Check the files that are there
+    Verify(CorpusOptions),
+}
+
+#[derive(Args)]
+pub struct CorpusOptions {
+    /// ptb or wikitext-2
+    pub corpus: String,
+    /// A folder other than the per-user one
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Try this address before the known mirrors (a folder with the files in it)
+    #[arg(long, value_name = "URL")]
+    pub mirror: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct BenchOptions {
+    /// Network size
+    #[arg(long, value_enum, default_value = "small")]
+    pub size: SizeName,
+    /// Model
+    #[arg(long, value_enum, default_value = "real")]
+    pub model: ModelName,
+    /// Words in the vocabulary
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
+    pub vocab: u32,
+    /// Training steps to measure [default: 20, 10 or 5 by size]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub steps: Option<u32>,
+    /// Change a setting, as for train
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,157 @@
+//! What a person sees while a run goes on: a bar that renews itself on a terminal, plain lines in a pipe.
+
+use crate::interrupt::Interrupt;
+use bowline::event::{Event, Progress};
+use bowline::run::Watch;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// How often the bar is drawn again, and how often a line is written where there is no terminal.
+const REDRAW: Duration = Duration::from_millis(150);
+const LINE: Duration = Duration::from_secs(30);
+
+/// A reader of a run's events that writes to standard error.
+pub struct Terminal {
+    interrupt: Interrupt,
+    bar: bool,
+    drawn: Instant,
+    /// Put before every line: the model's name where several are trained.
+    label: String,
+    epochs: u32,
+}
+
+impl Terminal {
+    pub fn new(interrupt: Interrupt, label: &str) -> Terminal {
+        let label = if label.is_empty() { String::new() } else { format!("{label:<14} ") };
+        // A bar only where somebody looks.
+        let bar = std::io::stderr().is_terminal();
+        let drawn = Instant::now();
+        Terminal { interrupt, bar, drawn, label, epochs: 0 }
+    }
+
+    fn line(&self, text: &str) {
+        let erase = if self.bar { "\r\x1b[2K" } else { "" };
+        eprintln!("{erase}{}{text}", self.label);
+    }
+
+    fn draw(&self, p: &Progress) {
+        let text = self.status(p);
+        if self.bar {
+            let done = 20 * p.epoch_step / p.epoch_steps.max(1);
+            let bar: String = (0..20).map(|i| if i < done { '=' } else { ' ' }).collect();
+            eprint!("\r\x1b[2K{}[{bar}] {text}", self.label);
+            let _ = std::io::stderr().flush();
+        } else {
+            self.line(&text);
+        }
+    }
+
+    fn status(&self, p: &Progress) -> String {
+        let percent = 100 * p.epoch_step / p.epoch_steps.max(1);
+        let of = if self.epochs > 0 { format!("/{}", self.epochs) } else { String::new() };
+        format!(
+            "epoch {}{of} {percent:>3}%  loss {:.3}  ppl {:.1}  lr {:.3}  |g| {:.2}  {:.0} words/s  ETA {}",
+            p.epoch,
+            p.loss,
+            p.perplexity,
+            p.learning_rate,
+            p.gradient_norm,
+            p.words_per_second,
+            duration(p.eta_seconds)
+        )
+    }
+}
+
+impl Watch for Terminal {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Start { model, data, vocab, words, unseen, parameters, epochs, memory, machine, .. } => {
+                self.epochs = *epochs;
+                self.line(&format!(
+                    "{model} on {data}: {} training words, vocabulary {}, {} parameters, {epochs} epochs, about {} MB, {machine}",
+                    grouped(words[0]),
+                    grouped(*vocab),
+                    grouped(*parameters),
+                    memory.div_ceil(1_000_000)
+                ));
+                if unseen[0] + unseen[1] > 0 {
+                    self.line(&format!(
+                        "words that training never saw, read as <unk>: {} in valid, {} in test",
+                        grouped(unseen[0]),
+                        grouped(unseen[1])
+                    ));
+                }
+            }
+            Event::Resume { step, epoch, .. } => {
+                self.line(&format!("going on with epoch {epoch} after {} steps", grouped(*step as usize)));
+            }
+            Event::Epoch(e) => {
+                let best = if e.best { ", the best so far" } else { "" };
+                self.line(&format!(
+                    "epoch {:>3}  train ppl {:>8.2}  valid ppl {:>8.2}{best}  (lr {:.3}, {})",
+                    e.epoch,
+                    e.train,
+                    e.valid,
+                    e.learning_rate,
+                    duration(e.seconds)
+                ));
+            }
+            Event::SecondTraining { epoch } => {
+                self.line(&format!("second training from epoch {epoch} on, with the learning rate reset"));
+            }
+            Event::Progress(_) | Event::End { .. } => {}
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if self.drawn.elapsed() >= if self.bar { REDRAW } else { LINE } {
+            self.drawn = Instant::now();
+            self.draw(progress);
+        }
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.line(text);
+    }
+
+    fn stop(&self) -> bool {
+        self.interrupt.asked()
+    }
+}
+
+/// 12345678 as 12,345,678.
+pub fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Seconds as people say them.
+pub fn duration(seconds: f64) -> String {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return "?".to_owned();
+    }
+    let s = seconds.round() as u64;
+    match s {
+        0..60 => format!("{s}s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        _ => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times_are_easy_to_read() {
+        assert_eq!([0, 999, 1000, 2_088_628].map(grouped), ["0", "999", "1,000", "2,088,628"]);
+        assert_eq!([0.4, 59.6, 754.0, 7384.0, f64::NAN].map(duration), ["0s", "1m00s", "12m34s", "2h03m", "?"]);
+    }
+}
