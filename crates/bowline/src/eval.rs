@@ -100,6 +100,31 @@ impl Evaluator {
         out
     }
 
+    /// The distribution of every word of `ids` after the first, given all before it, in order: `each(position, y)`, where
+    /// `y` predicts `ids[position]`. One stream, whatever the evaluator was made for.
+    pub fn distributions(&mut self, params: &Params, ids: &[u32], each: &mut dyn FnMut(usize, &[f32])) {
+        let vocab = self.architecture.vocab;
+        let team = Arc::clone(self.network.shared_team());
+        let mut network = Network::new(self.architecture, team, self.network.isa(), Use::Evaluate, ROWS, 1);
+        network.pack(params, Use::Evaluate);
+        let (mut state, mut out) = (State::zeros(self.architecture, 1), vec![0.0; ROWS * vocab]);
+        let mut at = 1;
+        while at < ids.len() {
+            let steps = ROWS.min(ids.len() - at);
+            let window = Window {
+                steps,
+                batch: 1,
+                inputs: ids[at - 1..at - 1 + steps].to_vec(),
+                targets: ids[at..at + steps].to_vec(),
+            };
+            network.probabilities(params, &window, &mut state, &mut out[..steps * vocab]);
+            for (i, y) in out[..steps * vocab].chunks_exact(vocab).enumerate() {
+                each(at + i, y);
+            }
+            at += steps;
+        }
+    }
+
     /// The perplexities of a split.
     pub fn evaluate(&mut self, params: &Params, ids: &[u32], unk: Option<u32>, eos: u32) -> Evaluation {
         let nll = self.nll(params, ids);
@@ -151,6 +176,20 @@ mod tests {
             let start = 1002 * (streams - 1) / streams;
             assert_eq!(nll[start..], evaluator(&params, 1).nll(&params, &ids[start..]));
         }
+    }
+
+    #[test]
+    fn distributions_are_those_behind_the_perplexity() {
+        let (params, ids) = (model(17), words(450, 17));
+        let mut evaluator = evaluator(&params, 1);
+        let (nll, mut next) = (evaluator.nll(&params, &ids), 1);
+        evaluator.distributions(&params, &ids, &mut |at, y| {
+            assert_eq!(at, next);
+            assert!((y.iter().map(|&p| f64::from(p)).sum::<f64>() - 1.0).abs() < 1e-6);
+            assert!((-f64::from(y[ids[at] as usize]).ln() - nll[at - 1]).abs() < 1e-5);
+            next += 1;
+        });
+        assert_eq!(next, 450);
     }
 
     #[test]

@@ -239,45 +239,45 @@ pub fn gemm_alone(a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
             for k0 in (0..k).step_by(K_BLOCK) {
                 let depth = K_BLOCK.min(k - k0);
                 let from = i0 * a.row_stride + k0 * a.col_stride;
-                let (a_ptr, a_stride) = if a.col_stride == 1 {
-                    (a.data[from..].as_ptr(), a.row_stride)
+                let tile = if a.col_stride == 1 {
+                    Strided { data: a.data[from..].as_ptr(), row: a.row_stride, k: 1 }
                 } else {
-                    copy_rows(&a.data[from..], a, rows, depth, tiles);
-                    (tiles.as_ptr(), K_BLOCK)
+                    copy_block(&a.data[from..], a, rows, depth, tiles);
+                    Strided { data: tiles.as_ptr(), row: 1, k: ROW_BLOCK }
                 };
                 let first = into == Into::Overwrite && k0 == 0;
-                // SAFETY: rows x depth elements of A at a_stride, the panels of B and rows x n elements of C at i0 are in
-                // bounds by the assertions above and by the layout of PackedB.
+                // SAFETY: rows x depth elements of A at their strides, the panels of B and rows x n elements of C at i0
+                // are in bounds by the assertions above and by the layout of PackedB.
                 unsafe {
-                    panels(
-                        b.isa,
-                        a_ptr,
-                        a_stride,
-                        b.data.as_ptr(),
-                        c[i0 * b.n..].as_mut_ptr(),
-                        rows,
-                        depth,
-                        b.n,
-                        k0,
-                        k,
-                        first,
-                    );
+                    panels(b.isa, tile, b.data.as_ptr(), c[i0 * b.n..].as_mut_ptr(), rows, depth, b.n, k0, k, first);
                 }
             }
         }
     });
 }
 
-/// Makes rows of a transposed `A` contiguous: `rows x depth` at a stride of `K_BLOCK`.
-fn copy_rows(from: &[f32], a: Mat<'_>, rows: usize, depth: usize, out: &mut [f32]) {
-    for i0 in (0..rows).step_by(8) {
-        let height = 8.min(rows - i0);
-        for p in 0..depth {
-            let at = p * a.col_stride + i0 * a.row_stride;
-            for i in 0..height {
-                out[(i0 + i) * K_BLOCK + p] = from[at + i * a.row_stride];
-            }
-        }
+/// Where the elements of a block of `A` are: `(i, k)` at `data + i * row + k * k`.
+#[derive(Clone, Copy)]
+struct Strided {
+    data: *const f32,
+    row: usize,
+    k: usize,
+}
+
+impl Strided {
+    /// The block from row `i` on.
+    #[inline(always)]
+    unsafe fn from_row(self, i: usize) -> Strided {
+        // SAFETY: the caller stays inside the block.
+        unsafe { Strided { data: self.data.add(i * self.row), ..self } }
+    }
+}
+
+/// Brings a block of a transposed `A`, whose rows lie side by side, together: `depth` times `ROW_BLOCK` elements.
+fn copy_block(from: &[f32], a: Mat<'_>, rows: usize, depth: usize, out: &mut [f32]) {
+    debug_assert_eq!(a.row_stride, 1);
+    for (k, out) in out.chunks_exact_mut(ROW_BLOCK).take(depth).enumerate() {
+        out[..rows].copy_from_slice(&from[k * a.col_stride..][..rows]);
     }
 }
 
@@ -285,9 +285,9 @@ multiversion! {
     /// One block: `rows x depth` of `A` against all panels of `B`.
     ///
     /// # Safety
-    /// `a`: `rows` rows of `depth` elements at `a_stride`; `b`: packed panels of a (k, n) matrix; `c`: `rows x n`.
+    /// `a`: `rows x depth` elements; `b`: packed panels of a (k, n) matrix; `c`: `rows x n`.
     unsafe fn panels = panels_generic(
-        a: *const f32, a_stride: usize, b: *const f32, c: *mut f32,
+        a: Strided, b: *const f32, c: *mut f32,
         rows: usize, depth: usize, n: usize, k0: usize, k: usize, overwrite: bool,
     )
 }
@@ -295,8 +295,7 @@ multiversion! {
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 unsafe fn panels_generic<S: Simd>(
-    a: *const f32,
-    a_stride: usize,
+    a: Strided,
     b: *const f32,
     c: *mut f32,
     rows: usize,
@@ -317,13 +316,13 @@ unsafe fn panels_generic<S: Simd>(
             let c = c.add(j);
             if S::LANES == 16 {
                 match registers {
-                    2 => column::<S, 10, 2>(a, a_stride, panel, c, rows, depth, n, columns, overwrite),
-                    _ => column::<S, 20, 1>(a, a_stride, panel, c, rows, depth, n, columns, overwrite),
+                    2 => column::<S, 10, 2>(a, panel, c, rows, depth, n, columns, overwrite),
+                    _ => column::<S, 20, 1>(a, panel, c, rows, depth, n, columns, overwrite),
                 }
             } else {
                 match registers {
-                    2 => column::<S, 5, 2>(a, a_stride, panel, c, rows, depth, n, columns, overwrite),
-                    _ => column::<S, 10, 1>(a, a_stride, panel, c, rows, depth, n, columns, overwrite),
+                    2 => column::<S, 5, 2>(a, panel, c, rows, depth, n, columns, overwrite),
+                    _ => column::<S, 10, 1>(a, panel, c, rows, depth, n, columns, overwrite),
                 }
             }
         }
@@ -335,8 +334,7 @@ unsafe fn panels_generic<S: Simd>(
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 unsafe fn column<S: Simd, const MR: usize, const NV: usize>(
-    a: *const f32,
-    a_stride: usize,
+    a: Strided,
     panel: *const f32,
     c: *mut f32,
     rows: usize,
@@ -349,20 +347,20 @@ unsafe fn column<S: Simd, const MR: usize, const NV: usize>(
     unsafe {
         let mut i = 0;
         while i + MR <= rows {
-            let (a, c) = (a.add(i * a_stride), c.add(i * n));
-            tile::<S, MR, NV>(a, a_stride, panel, c, depth, n, columns, overwrite);
+            let (a, c) = (a.from_row(i), c.add(i * n));
+            tile::<S, MR, NV>(a, panel, c, depth, n, columns, overwrite);
             i += MR;
         }
         while i + 4 <= rows {
-            let (a, c) = (a.add(i * a_stride), c.add(i * n));
-            tile::<S, 4, NV>(a, a_stride, panel, c, depth, n, columns, overwrite);
+            let (a, c) = (a.from_row(i), c.add(i * n));
+            tile::<S, 4, NV>(a, panel, c, depth, n, columns, overwrite);
             i += 4;
         }
-        let (a, c) = (a.add(i * a_stride), c.add(i * n));
+        let (a, c) = (a.from_row(i), c.add(i * n));
         match rows - i {
-            3 => tile::<S, 3, NV>(a, a_stride, panel, c, depth, n, columns, overwrite),
-            2 => tile::<S, 2, NV>(a, a_stride, panel, c, depth, n, columns, overwrite),
-            1 => tile::<S, 1, NV>(a, a_stride, panel, c, depth, n, columns, overwrite),
+            3 => tile::<S, 3, NV>(a, panel, c, depth, n, columns, overwrite),
+            2 => tile::<S, 2, NV>(a, panel, c, depth, n, columns, overwrite),
+            1 => tile::<S, 1, NV>(a, panel, c, depth, n, columns, overwrite),
             _ => {}
         }
     }
@@ -372,8 +370,7 @@ unsafe fn column<S: Simd, const MR: usize, const NV: usize>(
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
-    a: *const f32,
-    a_stride: usize,
+    a: Strided,
     panel: *const f32,
     c: *mut f32,
     depth: usize,
@@ -399,7 +396,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                 *b = S::load(panel.add((k * NV + v) * S::LANES));
             }
             for (r, row) in sums.iter_mut().enumerate() {
-                let x = S::splat(*a.add(r * a_stride + k));
+                let x = S::splat(*a.data.add(r * a.row + k * a.k));
                 for (sum, b) in row.iter_mut().zip(b) {
                     *sum = S::fma(x, b, *sum);
                 }

@@ -100,6 +100,11 @@ impl Network {
         &self.team
     }
 
+    /// The team, to share it.
+    pub fn shared_team(&self) -> &Arc<Team> {
+        &self.team
+    }
+
     /// The instruction set it uses.
     pub fn isa(&self) -> Isa {
         self.isa
