@@ -8,9 +8,58 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// How often a waiting thread looks before it gives its time slice away, and how often before it sleeps.
-const SPINS_BEFORE_YIELD: u32 = 2_000;
-const SPINS_BEFORE_SLEEP: u32 = 20_000;
+/// How often a waiting thread looks before it sleeps: some tens of microseconds, more than a member that has a core of its
+/// own keeps the others waiting. One that has to share its core would keep them for milliseconds.
+const SPINS: u32 = 1_500;
+
+/// A number that threads wait for.
+struct Signal {
+    value: AtomicUsize,
+    sleepers: AtomicUsize,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+impl Signal {
+    fn new(value: usize) -> Signal {
+        Signal {
+            value: AtomicUsize::new(value),
+            sleepers: AtomicUsize::new(0),
+            lock: Mutex::new(()),
+            wake: Condvar::new(),
+        }
+    }
+
+    fn get(&self) -> usize {
+        self.value.load(Ordering::Acquire)
+    }
+
+    /// Changes the value and wakes those who sleep. (Sequential consistency: either the sleeper sees the new value, or we
+    /// see the sleeper.)
+    fn change(&self, f: impl Fn(&AtomicUsize)) {
+        f(&self.value);
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            self.wake.notify_all();
+        }
+    }
+
+    /// Returns when the value fulfils the condition: spins for a moment, then sleeps.
+    fn wait(&self, condition: impl Fn(usize) -> bool) {
+        for _ in 0..SPINS {
+            if condition(self.get()) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        while !condition(self.value.load(Ordering::SeqCst)) {
+            guard = self.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// A piece of work, with its lifetime erased while a call of [`Team::run`] is waiting for it.
 #[derive(Clone, Copy)]
@@ -21,12 +70,10 @@ unsafe impl Send for Work {}
 
 struct Shared {
     work: Mutex<Option<Work>>,
-    /// Counts the pieces of work handed out; a change wakes the spinning members.
-    round: AtomicUsize,
+    /// Counts the pieces of work handed out.
+    round: Signal,
     /// Members that have not finished the current piece.
-    busy: AtomicUsize,
-    sleepers: AtomicUsize,
-    wake: Condvar,
+    busy: Signal,
     quit: AtomicBool,
 }
 
@@ -43,10 +90,8 @@ impl Team {
     pub fn new(threads: usize) -> Team {
         let shared = Arc::new(Shared {
             work: Mutex::new(None),
-            round: AtomicUsize::new(0),
-            busy: AtomicUsize::new(0),
-            sleepers: AtomicUsize::new(0),
-            wake: Condvar::new(),
+            round: Signal::new(0),
+            busy: Signal::new(0),
             quit: AtomicBool::new(false),
         });
         let handles = (1..threads.max(1))
@@ -72,21 +117,16 @@ impl Team {
         let f: &(dyn Fn(usize) + Sync) = &f;
         // SAFETY: only the lifetime changes; the members are done with it before this function returns (see `busy`).
         let erased: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(f) };
-        self.shared.busy.store(self.handles.len(), Ordering::Relaxed);
+        self.shared.busy.change(|busy| busy.store(self.handles.len(), Ordering::SeqCst));
         *self.shared.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(Work(erased));
-        self.shared.round.fetch_add(1, Ordering::SeqCst);
-        if self.shared.sleepers.load(Ordering::SeqCst) > 0 {
-            drop(self.shared.work.lock());
-            self.shared.wake.notify_all();
-        }
+        self.shared.round.change(|round| {
+            round.fetch_add(1, Ordering::SeqCst);
+        });
         /// Waits for the others even when the caller's own share panics: they still hold the closure.
         struct WaitForOthers<'a>(&'a Shared);
         impl Drop for WaitForOthers<'_> {
             fn drop(&mut self) {
-                let mut spins = 0;
-                while self.0.busy.load(Ordering::Acquire) != 0 {
-                    relax(&mut spins);
-                }
+                self.0.busy.wait(|busy| busy == 0);
             }
         }
         let _wait = WaitForOthers(&self.shared);
@@ -108,9 +148,9 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::SeqCst);
-        self.shared.round.fetch_add(1, Ordering::SeqCst);
-        drop(self.shared.work.lock());
-        self.shared.wake.notify_all();
+        self.shared.round.change(|round| {
+            round.fetch_add(1, Ordering::SeqCst);
+        });
         for handle in self.handles.drain(..) {
             // A member that panicked has ended the process already; there is nothing left to report.
             let _ = handle.join();
@@ -118,30 +158,10 @@ impl Drop for Team {
     }
 }
 
-fn relax(spins: &mut u32) {
-    *spins += 1;
-    if (*spins).is_multiple_of(SPINS_BEFORE_YIELD) {
-        std::thread::yield_now();
-    } else {
-        std::hint::spin_loop();
-    }
-}
-
 fn member_loop(shared: &Shared, member: usize) {
     let mut seen = 0;
     loop {
-        let mut spins = 0;
-        while shared.round.load(Ordering::Acquire) == seen {
-            relax(&mut spins);
-            if spins > SPINS_BEFORE_SLEEP {
-                let mut guard = shared.work.lock().unwrap_or_else(PoisonError::into_inner);
-                shared.sleepers.fetch_add(1, Ordering::SeqCst);
-                while shared.round.load(Ordering::SeqCst) == seen {
-                    guard = shared.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
-                }
-                shared.sleepers.fetch_sub(1, Ordering::SeqCst);
-            }
-        }
+        shared.round.wait(|round| round != seen);
         seen += 1;
         if shared.quit.load(Ordering::SeqCst) {
             return;
@@ -158,7 +178,9 @@ fn member_loop(shared: &Shared, member: usize) {
                 std::process::abort();
             }
         }
-        shared.busy.fetch_sub(1, Ordering::Release);
+        shared.busy.change(|busy| {
+            busy.fetch_sub(1, Ordering::SeqCst);
+        });
     }
 }
 
@@ -166,25 +188,24 @@ fn member_loop(shared: &Shared, member: usize) {
 pub(crate) struct Barrier {
     members: usize,
     arrived: AtomicUsize,
-    round: AtomicUsize,
+    round: Signal,
 }
 
 impl Barrier {
     pub(crate) fn new(members: usize) -> Barrier {
-        Barrier { members, arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) }
+        Barrier { members, arrived: AtomicUsize::new(0), round: Signal::new(0) }
     }
 
     /// Returns when all members have called it.
     pub(crate) fn wait(&self) {
-        let round = self.round.load(Ordering::Acquire);
+        let round = self.round.get();
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
             self.arrived.store(0, Ordering::Relaxed);
-            self.round.fetch_add(1, Ordering::Release);
+            self.round.change(|round| {
+                round.fetch_add(1, Ordering::SeqCst);
+            });
         } else {
-            let mut spins = 0;
-            while self.round.load(Ordering::Acquire) == round {
-                relax(&mut spins);
-            }
+            self.round.wait(|now| now != round);
         }
     }
 }

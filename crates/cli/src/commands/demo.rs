@@ -194,7 +194,13 @@ fn report(
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     let floor = floor.context("no model was trained")?;
-    Ok(Report { models, floor, phrases, out: options.out.display().to_string(), seconds: begin.elapsed().as_secs_f64() })
+    Ok(Report {
+        models,
+        floor,
+        phrases,
+        out: options.out.display().to_string(),
+        seconds: begin.elapsed().as_secs_f64(),
+    })
 }
 
 /// Means over the predictions of a text, in nats.
@@ -238,9 +244,9 @@ fn measure(
 
 /// What the grammar itself says after a phrase.
 fn true_next(truth: &Truth, phrase: &str, k: usize) -> Vec<Candidate> {
-    let state = phrase.split_whitespace().try_fold(truth.start(), |state, word| {
-        truth.word_index(word).and_then(|word| truth.advance(&state, word))
-    });
+    let state = phrase
+        .split_whitespace()
+        .try_fold(truth.start(), |state, word| truth.word_index(word).and_then(|word| truth.advance(&state, word)));
     let mut next = state.map_or_else(Vec::new, |state| truth.distribution(&state));
     next.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     next.truncate(k);
