@@ -4,7 +4,7 @@ use crate::params::Params;
 use bowline_kernels::{Isa, Team, elementwise};
 use serde::{Deserialize, Serialize};
 
-/// `theta <- theta - learning_rate * g * min(1, clip / |g|)`, unless `norm`, which is `|g|`, is not finite.
+/// `theta <- theta - learning_rate * g * min(1, clip / |g|)`; `norm` is `|g|`, which the caller has found finite.
 pub fn step(team: &Team, isa: Isa, params: &mut Params, gradient: &Params, norm: f64, learning_rate: f64, clip: f64) {
     let scale = if norm > clip { clip / norm } else { 1.0 };
     elementwise::add_scaled(team, isa, params.data_mut(), -(learning_rate * scale) as f32, gradient.data());

@@ -267,7 +267,7 @@ struct Strided {
 impl Strided {
     /// The block from row `i` on.
     #[inline(always)]
-    unsafe fn from_row(self, i: usize) -> Strided {
+    unsafe fn skip_rows(self, i: usize) -> Strided {
         // SAFETY: the caller stays inside the block.
         unsafe { Strided { data: self.data.add(i * self.row), ..self } }
     }
@@ -347,16 +347,16 @@ unsafe fn column<S: Simd, const MR: usize, const NV: usize>(
     unsafe {
         let mut i = 0;
         while i + MR <= rows {
-            let (a, c) = (a.from_row(i), c.add(i * n));
+            let (a, c) = (a.skip_rows(i), c.add(i * n));
             tile::<S, MR, NV>(a, panel, c, depth, n, columns, overwrite);
             i += MR;
         }
         while i + 4 <= rows {
-            let (a, c) = (a.from_row(i), c.add(i * n));
+            let (a, c) = (a.skip_rows(i), c.add(i * n));
             tile::<S, 4, NV>(a, panel, c, depth, n, columns, overwrite);
             i += 4;
         }
-        let (a, c) = (a.from_row(i), c.add(i * n));
+        let (a, c) = (a.skip_rows(i), c.add(i * n));
         match rows - i {
             3 => tile::<S, 3, NV>(a, panel, c, depth, n, columns, overwrite),
             2 => tile::<S, 2, NV>(a, panel, c, depth, n, columns, overwrite),

@@ -351,7 +351,6 @@ mod tests {
     struct Layer {
         steps: usize,
         batch: usize,
-        d: usize,
         w_hh: Vec<f32>,
         gates: Vec<f32>,
         cells: Vec<f32>,
@@ -369,7 +368,6 @@ mod tests {
             Layer {
                 steps,
                 batch,
-                d,
                 w_hh: r(1, 4 * d * d),
                 gates: r(2, steps * batch * 4 * d),
                 cells: r(3, (steps + 1) * batch * d),

@@ -61,7 +61,7 @@ struct Augmented {
     target_vectors: Vec<f32>,
 }
 
-/// Mean losses over the words of a window.
+/// Sums of the losses of the words of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WindowLoss {
     /// Sum of the cross-entropies, in nats.

@@ -28,6 +28,14 @@ impl State {
         State { layers: vec![LayerState { h: zeros.clone(), c: zeros }; architecture.layers] }
     }
 
+    /// Takes the values of another state of the same size.
+    pub fn copy_from(&mut self, other: &State) {
+        for (to, from) in self.layers.iter_mut().zip(&other.layers) {
+            to.h.copy_from_slice(&from.h);
+            to.c.copy_from_slice(&from.c);
+        }
+    }
+
     /// Back to the state before the first word.
     pub fn reset(&mut self) {
         for layer in &mut self.layers {

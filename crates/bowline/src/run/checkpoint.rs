@@ -103,7 +103,6 @@ pub(super) fn restore(folder: &RunFolder, architecture: Architecture, batch: usi
     }
     let newest = atomic::read_newest(&last, &previous, |path| {
         let file = TensorFile::read(path, ContentHash::Required)?;
-        let (mut params, mut state) = (Params::zeros(architecture), State::zeros(architecture, batch));
         let tensors = architecture.tensors();
         let state_shape = [batch, architecture.hidden];
         let names: Vec<String> =
@@ -114,6 +113,7 @@ pub(super) fn restore(folder: &RunFolder, architecture: Architecture, batch: usi
                 .map(|t| (t.name.as_str(), &t.shape[..]))
                 .chain(names.iter().map(|name| (name.as_str(), &state_shape[..]))),
         )?;
+        let (mut params, mut state) = (Params::zeros(architecture), State::zeros(architecture, batch));
         for tensor in &tensors {
             file.copy_to(&tensor.name, &mut params.data_mut()[tensor.range()])?;
         }
@@ -125,6 +125,10 @@ pub(super) fn restore(folder: &RunFolder, architecture: Architecture, batch: usi
         let position: Position = serde_json::from_str(&text).map_err(|e| {
             Error::model(path, POSITION, e.to_string(), "use the program version that wrote this checkpoint")
         })?;
+        if position.first_epoch == 0 || position.epoch < position.first_epoch {
+            let problem = format!("epoch {} of a training that begins with {}", position.epoch, position.first_epoch);
+            return Err(Error::model(path, POSITION, problem, "use the checkpoint as this program wrote it"));
+        }
         Ok((params, state, position))
     })?;
     // A damaged newest checkpoint must not become the previous one in place of the good one that was used.

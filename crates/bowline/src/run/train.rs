@@ -46,7 +46,7 @@ pub enum Outcome {
     Stopped(Position),
 }
 
-/// How this process works on a run; none of it changes a result.
+/// How this process works on a run. The number of threads changes no result; another instruction set rounds differently.
 #[derive(Clone, Copy, Debug)]
 pub struct Session {
     /// Threads to use.
@@ -254,7 +254,7 @@ impl<'a> Trainer<'a> {
 
     /// One training step. Returns the gradient's norm, or nothing if asked to stop in the middle: then all is as before.
     fn step(&mut self, window: &Window, watch: &dyn Watch) -> Result<Option<f64>> {
-        self.state_before.clone_from(&self.state);
+        self.state_before.copy_from(&self.state);
         let masks = (self.config.keep.0 < 1.0).then_some(&mut self.masks).map(|masks| {
             masks.draw(self.config.seed, self.position.step, self.config.keep);
             &*masks
@@ -265,7 +265,7 @@ impl<'a> Trainer<'a> {
         let Some(loss) =
             self.network.train_until(&self.params, window, &mut self.state, masks, augment, &mut self.gradient, &stop)
         else {
-            self.state.clone_from(&self.state_before);
+            self.state.copy_from(&self.state_before);
             return Ok(None);
         };
         let norm = optim::global_norm(&self.team, self.session.isa, &self.gradient);

@@ -24,8 +24,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Beginnings of sentences of the grammar, each calling for a group of words.
-const PHRASES: [&str; 3] = PHRASES_OF_THE_GRAMMAR;
-const PHRASES_OF_THE_GRAMMAR: [&str; 3] = ["the old baker", "the boy ate", "my sister plays the"];
+const PHRASES: [&str; 3] = ["the old baker", "the boy ate", "my sister plays the"];
 
 /// What the demo found; `--json` prints it.
 #[derive(Serialize)]
@@ -282,10 +281,9 @@ fn render(report: &Report) -> String {
         let titles: Vec<&str> = phrase.models.iter().map(|m| title(m.name)).collect();
         let _ = writeln!(
             out,
-            "  {:<26}{:<26}{}",
+            "  {:<26}{:<26}the grammar itself",
             titles.first().unwrap_or(&""),
-            titles.get(1).unwrap_or(&""),
-            "the grammar itself"
+            titles.get(1).unwrap_or(&"")
         );
         for i in 0..10 {
             let models: Vec<String> = phrase.models.iter().map(|m| column(&m.next, i)).collect();

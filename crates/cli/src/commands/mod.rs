@@ -23,3 +23,8 @@ fn shell(path: &Path) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
+
+/// A word as a terminal may show it: a vocabulary from elsewhere can hold control characters.
+fn printable(word: &str) -> String {
+    word.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+}

@@ -1,6 +1,6 @@
 //! `bowline next`: the most likely next words after a phrase.
 
-use super::print_json;
+use super::{print_json, printable};
 use crate::options::NextOptions;
 use bowline::corpus::Phrase;
 use bowline::predict::LanguageModel;
@@ -19,13 +19,14 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for word in &phrase.unseen {
+        let word = printable(word);
         eprintln!("`{word}` is not in the model's vocabulary and is read as <unk>");
     }
     let widest = next.iter().map(|c| c.word.chars().count()).max().unwrap_or(0);
     let largest = next.first().map_or(1.0, |c| c.probability);
     for candidate in &next {
         let bar = "#".repeat((30.0 * candidate.probability / largest).round() as usize);
-        println!("{:<widest$}  {:.4}  {bar}", candidate.word, candidate.probability);
+        println!("{:<widest$}  {:.4}  {bar}", printable(&candidate.word), candidate.probability);
     }
     Ok(ExitCode::SUCCESS)
 }
