@@ -342,6 +342,13 @@ unsafe fn target_generic<S: Simd>(s: *mut f32, log: *mut f32, n: usize, tau: f32
     }
 }
 
+/// `e^(tau x)`, which is `e` to the power of `tau` where `tau` is a whole number.
+#[inline(always)]
+unsafe fn numerator<S: Simd>(e: S::V, x: S::V, tau: f32, whole_tau: u32) -> S::V {
+    // SAFETY: the caller vouches for the CPU feature.
+    unsafe { if whole_tau != 0 { powi::<S>(e, whole_tau) } else { exp::<S>(S::mul(x, S::splat(tau))) } }
+}
+
 multiversion! {
     /// `exp_bias` and `d_bias` may be null; `whole_tau` is `tau` or 0; `sums` gets what `losses` reads.
     ///
@@ -372,16 +379,15 @@ unsafe fn augmented_generic<S: Simd>(
         let max = row_max::<S>(z, std::ptr::null(), n);
         let (minus_max, inverse_tau) = (S::splat(-max), S::splat(1.0 / tau));
         let (mut total, mut total_y, mut total_dot) = (0.0f64, 0.0f64, 0.0f64);
-        let numerator_y = |e: S::V, x: S::V| {
-            if whole_tau != 0 { powi::<S>(e, whole_tau) } else { exp::<S>(S::mul(x, S::splat(tau))) }
-        };
-        let with_bias = |y: S::V, b: S::V| if exp_bias.is_null() { y } else { S::mul(y, b) };
         row!(S, n, NOTHING, [sum => total, sum_y => total_y, dot => total_dot], |at, load, store| {
             let x = S::mul(S::add(load(z), minus_max), inverse_tau);
             let e = exp::<S>(x);
-            let bias = if exp_bias.is_null() { e } else { load(exp_bias) };
+            let mut y = numerator::<S>(e, x, tau, whole_tau);
+            if !exp_bias.is_null() {
+                y = S::mul(y, load(exp_bias));
+            }
             sum = S::add(sum, e);
-            sum_y = S::add(sum_y, with_bias(numerator_y(e, x), bias));
+            sum_y = S::add(sum_y, y);
             // y~ is never negative; the lanes beyond the end of the row are, and count as 0.
             let t = S::max(load(target), S::splat(0.0));
             dot = S::fma(t, S::max(x, S::splat(-1e4)), dot);
@@ -397,8 +403,10 @@ unsafe fn augmented_generic<S: Simd>(
             let stored = load(z);
             let x = S::mul(S::add(stored, minus_max), inverse_tau);
             let e = if whole_tau != 0 { stored } else { exp::<S>(x) };
-            let bias = if exp_bias.is_null() { e } else { load(exp_bias) };
-            let y = S::mul(with_bias(numerator_y(e, x), bias), factor_y);
+            let mut y = S::mul(numerator::<S>(e, x, tau, whole_tau), factor_y);
+            if !exp_bias.is_null() {
+                y = S::mul(y, load(exp_bias));
+            }
             store(z, S::add(y, S::fma(e, factor, S::mul(load(target), minus_gamma))));
             if !d_bias.is_null() {
                 store(d_bias, S::add(load(d_bias), y));

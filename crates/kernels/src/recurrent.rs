@@ -181,24 +181,6 @@ multiversion! {
     )
 }
 
-/// Runs `body` with a full-register or a partial `load`/`store` for each register's worth of `n` elements.
-macro_rules! for_registers {
-    ($S:ident, $n:expr, |$at:ident, $load:ident, $store:ident| $body:block) => {{
-        let whole = $n / $S::LANES * $S::LANES;
-        for $at in (0..whole).step_by($S::LANES) {
-            let $load = |p: *const f32| $S::load(p);
-            let $store = |p: *mut f32, v: $S::V| $S::store(p, v);
-            $body
-        }
-        if whole < $n {
-            let ($at, rest) = (whole, $n - whole);
-            let $load = |p: *const f32| $S::load_partial(p, rest, 0.0);
-            let $store = |p: *mut f32, v: $S::V| $S::store_partial(p, rest, v);
-            $body
-        }
-    }};
-}
-
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 unsafe fn forward_units_generic<S: Simd>(
@@ -213,27 +195,57 @@ unsafe fn forward_units_generic<S: Simd>(
     last: *mut f32,
     mask: *const f32,
 ) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        for_registers!(S, n, |u, load, store| {
-            let gate = |k: usize| S::add(load(gates.add(k * d + u)), load(products.add(k * n + u)));
-            let i = sigmoid::<S>(gate(0));
-            let f = sigmoid::<S>(gate(1));
-            let g = tanh::<S>(gate(2));
-            let o = sigmoid::<S>(gate(3));
-            let c = S::fma(f, load(cell_before.add(u)), S::mul(i, g));
+    let whole = n / S::LANES * S::LANES;
+    // A function of its own, always inlined, rather than a closure: those are compiled without the CPU feature.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn register<S: Simd, const WHOLE: bool>(
+        (u, n, d, rest): (usize, usize, usize, usize),
+        products: *const f32,
+        gates: *mut f32,
+        cell_before: *const f32,
+        cell: *mut f32,
+        tanh_cell: *mut f32,
+        state: *mut f32,
+        last: *mut f32,
+        mask: *const f32,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut gate = [S::splat(0.0); 4];
+            for (k, gate) in gate.iter_mut().enumerate() {
+                let from_input = S::load_some::<WHOLE>(gates.add(k * d + u), rest);
+                *gate = S::add(from_input, S::load_some::<WHOLE>(products.add(k * n + u), rest));
+            }
+            let i = sigmoid::<S>(gate[0]);
+            let f = sigmoid::<S>(gate[1]);
+            let g = tanh::<S>(gate[2]);
+            let o = sigmoid::<S>(gate[3]);
+            let c = S::fma(f, S::load_some::<WHOLE>(cell_before.add(u), rest), S::mul(i, g));
             let tanh_c = tanh::<S>(c);
             let h = S::mul(o, tanh_c);
             for (k, activation) in [i, f, g, o].into_iter().enumerate() {
-                store(gates.add(k * d + u), activation);
+                S::store_some::<WHOLE>(gates.add(k * d + u), rest, activation);
             }
-            store(cell.add(u), c);
-            store(tanh_cell.add(u), tanh_c);
-            store(state.add(u), if mask.is_null() { h } else { S::mul(h, load(mask.add(u))) });
+            S::store_some::<WHOLE>(cell.add(u), rest, c);
+            S::store_some::<WHOLE>(tanh_cell.add(u), rest, tanh_c);
+            let masked = if mask.is_null() { h } else { S::mul(h, S::load_some::<WHOLE>(mask.add(u), rest)) };
+            S::store_some::<WHOLE>(state.add(u), rest, masked);
             if !last.is_null() {
-                store(last.add(u), h);
+                S::store_some::<WHOLE>(last.add(u), rest, h);
             }
-        });
+        }
+    }
+    // SAFETY: the caller's promise; the last, partial register stays inside the n units.
+    unsafe {
+        for u in (0..whole).step_by(S::LANES) {
+            let at = (u, n, d, S::LANES);
+            register::<S, true>(at, products, gates, cell_before, cell, tanh_cell, state, last, mask);
+        }
+        if whole < n {
+            let at = (whole, n, d, n - whole);
+            register::<S, false>(at, products, gates, cell_before, cell, tanh_cell, state, last, mask);
+        }
     }
 }
 
@@ -315,31 +327,60 @@ unsafe fn backward_units_generic<S: Simd>(
     tanh_cell: *const f32,
     d_cell: *mut f32,
 ) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let one = S::splat(1.0);
-        for_registers!(S, n, |u, load, store| {
-            let gate = |k: usize| load(gates.add(k * d + u));
-            let (i, f, g, o) = (gate(0), gate(1), gate(2), gate(3));
-            let tanh_c = load(tanh_cell.add(u));
-            let d_masked = S::add(load(d_state.add(u)), load(products.add(u)));
-            let d_h = if mask.is_null() { d_masked } else { S::mul(d_masked, load(mask.add(u))) };
+    let whole = n / S::LANES * S::LANES;
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn register<S: Simd, const WHOLE: bool>(
+        (u, d, rest): (usize, usize, usize),
+        products: *const f32,
+        d_state: *const f32,
+        mask: *const f32,
+        gates: *mut f32,
+        cell_before: *const f32,
+        tanh_cell: *const f32,
+        d_cell: *mut f32,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let one = S::splat(1.0);
+            let i = S::load_some::<WHOLE>(gates.add(u), rest);
+            let f = S::load_some::<WHOLE>(gates.add(d + u), rest);
+            let g = S::load_some::<WHOLE>(gates.add(2 * d + u), rest);
+            let o = S::load_some::<WHOLE>(gates.add(3 * d + u), rest);
+            let tanh_c = S::load_some::<WHOLE>(tanh_cell.add(u), rest);
+            let from_above = S::load_some::<WHOLE>(d_state.add(u), rest);
+            let d_masked = S::add(from_above, S::load_some::<WHOLE>(products.add(u), rest));
+            let d_h =
+                if mask.is_null() { d_masked } else { S::mul(d_masked, S::load_some::<WHOLE>(mask.add(u), rest)) };
             // h = o tanh(c)
             let d_o = S::mul(d_h, tanh_c);
             let through_tanh = S::sub(one, S::mul(tanh_c, tanh_c));
-            let d_c = S::fma(S::mul(d_h, o), through_tanh, load(d_cell.add(u)));
+            let d_c = S::fma(S::mul(d_h, o), through_tanh, S::load_some::<WHOLE>(d_cell.add(u), rest));
             // c = f c' + i g
             let d_i = S::mul(d_c, g);
-            let d_f = S::mul(d_c, load(cell_before.add(u)));
+            let d_f = S::mul(d_c, S::load_some::<WHOLE>(cell_before.add(u), rest));
             let d_g = S::mul(d_c, i);
-            store(d_cell.add(u), S::mul(d_c, f));
-            // through the activations
-            let through_sigmoid = |y: S::V| S::mul(y, S::sub(one, y));
-            store(gates.add(u), S::mul(d_i, through_sigmoid(i)));
-            store(gates.add(d + u), S::mul(d_f, through_sigmoid(f)));
-            store(gates.add(2 * d + u), S::mul(d_g, S::sub(one, S::mul(g, g))));
-            store(gates.add(3 * d + u), S::mul(d_o, through_sigmoid(o)));
-        });
+            S::store_some::<WHOLE>(d_cell.add(u), rest, S::mul(d_c, f));
+            // through the activations: sigmoid' = y (1 - y), tanh' = 1 - y^2
+            let d_i = S::mul(d_i, S::mul(i, S::sub(one, i)));
+            let d_f = S::mul(d_f, S::mul(f, S::sub(one, f)));
+            let d_g = S::mul(d_g, S::sub(one, S::mul(g, g)));
+            let d_o = S::mul(d_o, S::mul(o, S::sub(one, o)));
+            for (k, d_gate) in [d_i, d_f, d_g, d_o].into_iter().enumerate() {
+                S::store_some::<WHOLE>(gates.add(k * d + u), rest, d_gate);
+            }
+        }
+    }
+    // SAFETY: the caller's promise; the last, partial register stays inside the n units.
+    unsafe {
+        for u in (0..whole).step_by(S::LANES) {
+            let at = (u, d, S::LANES);
+            register::<S, true>(at, products, d_state, mask, gates, cell_before, tanh_cell, d_cell);
+        }
+        if whole < n {
+            let at = (whole, d, n - whole);
+            register::<S, false>(at, products, d_state, mask, gates, cell_before, tanh_cell, d_cell);
+        }
     }
 }
 

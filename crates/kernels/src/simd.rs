@@ -54,6 +54,20 @@ pub(crate) trait Simd: Copy {
         }
     }
 
+    /// A whole register, or its first `n` lanes where `WHOLE` is false.
+    #[inline(always)]
+    unsafe fn load_some<const WHOLE: bool>(p: *const f32, n: usize) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { if WHOLE { Self::load(p) } else { Self::load_partial(p, n, 0.0) } }
+    }
+
+    /// Stores a whole register, or its first `n` lanes where `WHOLE` is false.
+    #[inline(always)]
+    unsafe fn store_some<const WHOLE: bool>(p: *mut f32, n: usize, v: Self::V) {
+        // SAFETY: the caller's promise.
+        unsafe { if WHOLE { Self::store(p, v) } else { Self::store_partial(p, n, v) } }
+    }
+
     /// Sum of the lanes, in lane order, in f64.
     #[inline(always)]
     unsafe fn sum(v: Self::V) -> f64 {
