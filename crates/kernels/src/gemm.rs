@@ -240,10 +240,11 @@ pub fn gemm_alone(a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
                 let depth = K_BLOCK.min(k - k0);
                 let from = i0 * a.row_stride + k0 * a.col_stride;
                 let tile = if a.col_stride == 1 {
-                    Strided { data: a.data[from..].as_ptr(), row: a.row_stride, k: 1 }
+                    Strided { data: a.data[from..].as_ptr(), row: a.row_stride, k: 1, rows: 1, tile: a.row_stride }
                 } else {
-                    copy_block(&a.data[from..], a, rows, depth, tiles);
-                    Strided { data: tiles.as_ptr(), row: 1, k: ROW_BLOCK }
+                    copy_tiles(b.isa, &a.data[from..], a, rows, depth, tiles);
+                    let rows = tile_rows(b.isa);
+                    Strided { data: tiles.as_ptr(), row: 1, k: rows, rows, tile: rows * K_BLOCK }
                 };
                 let first = into == Into::Overwrite && k0 == 0;
                 // SAFETY: rows x depth elements of A at their strides, the panels of B and rows x n elements of C at i0
@@ -256,28 +257,53 @@ pub fn gemm_alone(a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
     });
 }
 
-/// Where the elements of a block of `A` are: `(i, k)` at `data + i * row + k * k`.
+/// Where the elements of a block of `A` are. Tiles of `rows` rows are `tile` elements apart; within one, rows are `row`
+/// apart, and the elements of a row `k`. (Where `A` is read in place, each row is a tile of its own.)
 #[derive(Clone, Copy)]
 struct Strided {
     data: *const f32,
     row: usize,
     k: usize,
+    rows: usize,
+    tile: usize,
 }
 
 impl Strided {
     /// The block from row `i` on.
     #[inline(always)]
     unsafe fn skip_rows(self, i: usize) -> Strided {
+        let skip = i / self.rows * self.tile + i % self.rows * self.row;
         // SAFETY: the caller stays inside the block.
-        unsafe { Strided { data: self.data.add(i * self.row), ..self } }
+        unsafe { Strided { data: self.data.add(skip), ..self } }
     }
 }
 
-/// Brings a block of a transposed `A`, whose rows lie side by side, together: `depth` times `ROW_BLOCK` elements.
-fn copy_block(from: &[f32], a: Mat<'_>, rows: usize, depth: usize, out: &mut [f32]) {
+/// Rows of a tile of full width.
+fn tile_rows(isa: Isa) -> usize {
+    match isa {
+        Isa::Portable | Isa::Avx2 => 5,
+        Isa::Avx512 => 10,
+    }
+}
+
+/// Brings a block of a transposed `A`, whose rows lie side by side, into the order in which tiles read it: for each tile's
+/// rows, `k` after `k`, what the tile needs.
+fn copy_tiles(isa: Isa, from: &[f32], a: Mat<'_>, rows: usize, depth: usize, out: &mut [f32]) {
+    fn copy<const MR: usize>(from: &[f32], a: Mat<'_>, rows: usize, depth: usize, out: &mut [f32]) {
+        for k in 0..depth {
+            let (tiles, rest) = from[k * a.col_stride..][..rows].as_chunks::<MR>();
+            for (tile, values) in tiles.iter().enumerate() {
+                out[tile * MR * K_BLOCK + k * MR..][..MR].copy_from_slice(values);
+            }
+            if !rest.is_empty() {
+                out[tiles.len() * MR * K_BLOCK + k * MR..][..rest.len()].copy_from_slice(rest);
+            }
+        }
+    }
     debug_assert_eq!(a.row_stride, 1);
-    for (k, out) in out.chunks_exact_mut(ROW_BLOCK).take(depth).enumerate() {
-        out[..rows].copy_from_slice(&from[k * a.col_stride..][..rows]);
+    match isa {
+        Isa::Portable | Isa::Avx2 => copy::<5>(from, a, rows, depth, out),
+        Isa::Avx512 => copy::<10>(from, a, rows, depth, out),
     }
 }
 
@@ -313,16 +339,19 @@ unsafe fn panels_generic<S: Simd>(
         // SAFETY: panel j starts at j * k and is `registers` registers wide; the rest is the caller's promise.
         unsafe {
             let panel = b.add(j * k + k0 * registers * S::LANES);
+            let next = b.wrapping_add((j + columns) * k + k0 * registers * S::LANES);
             let c = c.add(j);
             if S::LANES == 16 {
                 match registers {
-                    2 => column::<S, 10, 2>(a, panel, c, rows, depth, n, columns, overwrite),
-                    _ => column::<S, 20, 1>(a, panel, c, rows, depth, n, columns, overwrite),
+                    2 => column::<S, 10, 2>(a, panel, next, c, rows, depth, n, columns, overwrite),
+                    _ if a.rows > 1 => column::<S, 10, 1>(a, panel, next, c, rows, depth, n, columns, overwrite),
+                    _ => column::<S, 20, 1>(a, panel, next, c, rows, depth, n, columns, overwrite),
                 }
             } else {
                 match registers {
-                    2 => column::<S, 5, 2>(a, panel, c, rows, depth, n, columns, overwrite),
-                    _ => column::<S, 10, 1>(a, panel, c, rows, depth, n, columns, overwrite),
+                    2 => column::<S, 5, 2>(a, panel, next, c, rows, depth, n, columns, overwrite),
+                    _ if a.rows > 1 => column::<S, 5, 1>(a, panel, next, c, rows, depth, n, columns, overwrite),
+                    _ => column::<S, 10, 1>(a, panel, next, c, rows, depth, n, columns, overwrite),
                 }
             }
         }
@@ -336,6 +365,7 @@ unsafe fn panels_generic<S: Simd>(
 unsafe fn column<S: Simd, const MR: usize, const NV: usize>(
     a: Strided,
     panel: *const f32,
+    next_panel: *const f32,
     c: *mut f32,
     rows: usize,
     depth: usize,
@@ -343,10 +373,15 @@ unsafe fn column<S: Simd, const MR: usize, const NV: usize>(
     columns: usize,
     overwrite: bool,
 ) {
-    // SAFETY: the caller's promise, handed on row by row.
+    let lines = depth * NV * S::LANES / 16;
+    // SAFETY: the caller's promise, handed on row by row; a prefetch may point anywhere.
     unsafe {
         let mut i = 0;
         while i + MR <= rows {
+            // While this tile is summed up, fetch its share of the panel that comes next.
+            for line in i * lines / rows..(i + MR) * lines / rows {
+                S::prefetch(next_panel.wrapping_add(line * 16));
+            }
             let (a, c) = (a.skip_rows(i), c.add(i * n));
             tile::<S, MR, NV>(a, panel, c, depth, n, columns, overwrite);
             i += MR;
@@ -421,7 +456,8 @@ mod tests {
     use crate::reference::{self, numbers};
 
     /// Sizes around every edge: tiles, panels, blocks.
-    const SHAPES: [(usize, usize, usize); 12] = [
+    const SHAPES: [(usize, usize, usize); 13] = [
+        (240, 256, 24),
         (1, 1, 1),
         (3, 7, 5),
         (4, 24, 24),

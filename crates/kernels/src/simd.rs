@@ -32,6 +32,10 @@ pub(crate) trait Simd: Copy {
     /// `if |x| < limit { a } else { b }`, lane by lane.
     unsafe fn select_abs_lt(x: Self::V, limit: f32, a: Self::V, b: Self::V) -> Self::V;
 
+    /// Asks for a cache line that will be read or written soon; any address will do.
+    #[inline(always)]
+    unsafe fn prefetch(_p: *const f32) {}
+
     /// The first `n` lanes from memory, the others `fill`.
     #[inline(always)]
     unsafe fn load_partial(p: *const f32, n: usize, fill: f32) -> Self::V {
@@ -221,6 +225,7 @@ mod x86 {
                 _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask))
             };
             store_partial(p: *mut f32, n: usize, v: __m256) = _mm256_maskstore_ps(p, first_lanes(n), v);
+            prefetch(p: *const f32) = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         }
     }
 
@@ -249,6 +254,7 @@ mod x86 {
                 _mm512_mask_loadu_ps(_mm512_set1_ps(fill), ((1u32 << n) - 1) as __mmask16, p);
             store_partial(p: *mut f32, n: usize, v: __m512) =
                 _mm512_mask_storeu_ps(p, ((1u32 << n) - 1) as __mmask16, v);
+            prefetch(p: *const f32) = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         }
     }
 }
