@@ -1,0 +1,102 @@
+//! `cargo xtask results`: keeps the evidence of finished runs and renews the table that is made from it.
+//!
+//! Of a run's folder its `config.toml`, `summary.json` and a thinned `events.jsonl` go to `docs/results/NAME/`, where NAME
+//! is the folder's own name. Weights stay where they are. `docs/results/README.md` is written anew from all that is there.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+pub fn run(runs: &[String]) -> Result<()> {
+    let results = super::root().join("docs/results");
+    for run in runs {
+        keep(Path::new(run), &results)?;
+    }
+    let table = table(&results)?;
+    fs::write(results.join("README.md"), table).context("docs/results/README.md: cannot write")
+}
+
+/// Copies what is small and enough.
+fn keep(run: &Path, results: &Path) -> Result<()> {
+    let name = run.file_name().with_context(|| format!("{}: is no folder of a run", run.display()))?;
+    let read = |file: &str| {
+        let path = run.join(file);
+        fs::read_to_string(&path).with_context(|| format!("{}: cannot read; is the run over?", path.display()))
+    };
+    let (config, summary, events) = (read("config.toml")?, read("summary.json")?, read("events.jsonl")?);
+    let to = results.join(name);
+    fs::create_dir_all(&to).with_context(|| format!("{}: cannot create", to.display()))?;
+    for (file, text) in [("config.toml", config), ("summary.json", summary), ("events.jsonl", thin(&events)?)] {
+        fs::write(to.join(file), text).with_context(|| format!("{}: cannot write", to.join(file).display()))?;
+    }
+    Ok(())
+}
+
+/// All events but progress, of which one in five stays.
+fn thin(events: &str) -> Result<String> {
+    let (mut out, mut progress) = (String::new(), 0);
+    for (i, line) in events.lines().enumerate() {
+        let event: Value = serde_json::from_str(line).with_context(|| format!("events.jsonl:{}", i + 1))?;
+        if event["event"] == "progress" {
+            progress += 1;
+            if progress % 5 != 0 {
+                continue;
+            }
+        }
+        writeln!(out, "{line}")?;
+    }
+    Ok(out)
+}
+
+/// One row for each run that is kept.
+fn table(results: &Path) -> Result<String> {
+    let mut rows = Vec::new();
+    for entry in fs::read_dir(results).context("docs/results: cannot read")? {
+        let dir = entry?.path();
+        let path = dir.join("summary.json");
+        if path.is_file() {
+            let text = fs::read_to_string(&path)?;
+            let summary: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+            ensure!(summary["curve"].is_array(), "{}: no curve", path.display());
+            rows.push((dir.file_name().unwrap_or_default().to_string_lossy().into_owned(), summary));
+        }
+    }
+    rows.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut out = String::from(
+        "# Results\n\nThe evidence of real runs: settings, summary and thinned events, one folder a run. This page is made from \
+         them by\n`cargo xtask results`. Perplexities of the last columns are of the kept model, one stream, state carried; \
+         the validation\nperplexities by epoch are those of training (ten streams).\n\n",
+    );
+    out.push_str("| run | data | size | model | seed | epochs | validation by epoch | valid | test | words/s |\n");
+    out.push_str("|---|---|---|---|---:|---:|---|---:|---:|---:|\n");
+    for (name, s) in &rows {
+        let curve: Vec<f64> =
+            s["curve"].as_array().into_iter().flatten().filter_map(|point| point["valid"].as_f64()).collect();
+        let shown: Vec<String> = match curve.len() {
+            0..=6 => curve.iter().map(|v| format!("{v:.1}")).collect(),
+            n => [0, 1, 2, 4, 9, 19, 29, 39, 49, n - 1]
+                .iter()
+                .filter(|&&i| i < n)
+                .map(|&i| format!("{}: {:.1}", i + 1, curve[i]))
+                .collect(),
+        };
+        let text = |key: &str| s[key].as_str().unwrap_or("?").to_owned();
+        let number = |value: &Value| value.as_f64().map_or("?".to_owned(), |v| format!("{v:.2}"));
+        writeln!(
+            out,
+            "| [{name}]({name}/) | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} |",
+            text("data"),
+            text("size"),
+            text("model"),
+            s["seed"],
+            s["epochs"],
+            shown.join(", "),
+            number(&s["valid"]),
+            number(&s["test"]),
+            s["timing"]["words_per_second"].as_f64().unwrap_or(0.0)
+        )?;
+    }
+    Ok(out)
+}
