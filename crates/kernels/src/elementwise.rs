@@ -2,7 +2,7 @@
 
 use crate::cpu::Isa;
 use crate::simd::{Simd, multiversion};
-use crate::team::Team;
+use crate::team::{SMALL_PASS, Team};
 
 /// Pieces into which a buffer is divided: a fixed number, so that a sum does not depend on the number of threads.
 const PIECES: usize = 64;
@@ -14,7 +14,7 @@ fn piece(n: usize) -> usize {
 /// `sum x^2`, in f64.
 pub fn squared_norm(team: &Team, isa: Isa, x: &[f32]) -> f64 {
     let mut sums = [0.0f64; PIECES];
-    team.for_each(sums.iter_mut().zip(x.chunks(piece(x.len()))), |(sum, x)| {
+    team.for_each_unless(x.len() < SMALL_PASS, sums.iter_mut().zip(x.chunks(piece(x.len()))), |(sum, x)| {
         // SAFETY: pointer and length are of one slice.
         *sum = x.chunks(4096).map(|x| unsafe { squares(isa, x.as_ptr(), x.len()) }).sum();
     });
@@ -24,8 +24,8 @@ pub fn squared_norm(team: &Team, isa: Isa, x: &[f32]) -> f64 {
 /// `x += factor * y`.
 pub fn add_scaled(team: &Team, isa: Isa, x: &mut [f32], factor: f32, y: &[f32]) {
     assert_eq!(x.len(), y.len());
-    let piece = piece(x.len());
-    team.for_each(x.chunks_mut(piece).zip(y.chunks(piece)), |(x, y)| {
+    let (small, piece) = (x.len() < SMALL_PASS, piece(x.len()));
+    team.for_each_unless(small, x.chunks_mut(piece).zip(y.chunks(piece)), |(x, y)| {
         // SAFETY: pointers and length are of two slices of one length.
         unsafe { axpy(isa, x.as_mut_ptr(), factor, y.as_ptr(), x.len()) };
     });
@@ -36,7 +36,7 @@ pub fn column_sums(team: &Team, isa: Isa, x: &[f32], out: &mut [f32]) {
     let n = out.len();
     assert!(n > 0 && x.len().is_multiple_of(n));
     let piece = piece(n).next_multiple_of(64);
-    team.for_each(out.chunks_mut(piece).enumerate(), |(p, out)| {
+    team.for_each_unless(x.len() < SMALL_PASS, out.chunks_mut(piece).enumerate(), |(p, out)| {
         out.fill(0.0);
         for row in x.chunks_exact(n) {
             // SAFETY: the piece's columns are inside the row.

@@ -6,7 +6,7 @@
 
 use crate::cpu::Isa;
 use crate::simd::{Simd, multiversion};
-use crate::team::Team;
+use crate::team::{SMALL_PASS, SMALL_PRODUCT, Team};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -117,8 +117,9 @@ impl PackedB {
     pub fn pack(&mut self, team: &Team, b: Mat<'_>) {
         let panel = width(self.isa) * b.rows;
         self.resize(b.rows, b.cols);
-        let (isa, width) = (self.isa, width(self.isa));
-        team.for_each(self.data.chunks_mut(panel.max(1)).enumerate(), |(p, out)| pack_panel(isa, b, p * width, out));
+        let (width, small) = (width(self.isa), self.data.len() < SMALL_PASS);
+        let panels = self.data.chunks_mut(panel.max(1)).enumerate();
+        team.for_each_unless(small, panels, |(p, out)| pack_panel(b, p * width, out));
     }
 
     /// [`PackedB::pack`] by the calling thread alone.
@@ -126,7 +127,7 @@ impl PackedB {
         let panel = width(self.isa) * b.rows;
         self.resize(b.rows, b.cols);
         for (p, out) in self.data.chunks_mut(panel.max(1)).enumerate() {
-            pack_panel(self.isa, b, p * width(self.isa), out);
+            pack_panel(b, p * width(self.isa), out);
         }
     }
 
@@ -157,7 +158,7 @@ impl PackedB {
 }
 
 /// Fills one panel whose first column is `first`.
-fn pack_panel(isa: Isa, b: Mat<'_>, first: usize, out: &mut [f32]) {
+fn pack_panel(b: Mat<'_>, first: usize, out: &mut [f32]) {
     let (k, n) = b.shape();
     if k == 0 {
         return;
@@ -171,7 +172,6 @@ fn pack_panel(isa: Isa, b: Mat<'_>, first: usize, out: &mut [f32]) {
             row[columns..].fill(0.0);
         }
     } else {
-        let _ = isa;
         // Transposing in squares of 8 keeps both sides in cache lines that are already there.
         for k0 in (0..k).step_by(8) {
             let kn = 8.min(k - k0);
@@ -200,7 +200,7 @@ pub fn gemm(team: &Team, a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
         return;
     }
     let rows = rows_per_job(m, team.threads());
-    team.for_each(c.chunks_mut(rows * n).enumerate(), |(job, c)| {
+    team.for_each_unless(m * n * b.k < SMALL_PRODUCT, c.chunks_mut(rows * n).enumerate(), |(job, c)| {
         let first = job * rows;
         gemm_alone(a.rows(first..first + c.len() / n), b, c, into);
     });

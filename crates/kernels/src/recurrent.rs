@@ -9,9 +9,12 @@ use crate::cpu::Isa;
 use crate::gemm::{Into, Mat, PackedB, gemm_alone};
 use crate::math::{sigmoid, tanh};
 use crate::simd::{Simd, multiversion};
-use crate::team::{Barrier, Team};
+use crate::team::{Barrier, SMALL_PRODUCT, Team};
 use std::cell::RefCell;
 use std::ops::Range;
+
+/// Streams that are usually worked on at once; what is a small layer is decided for these.
+const USUAL_BATCH: usize = 20;
 
 /// The recurrent matrix `W_hh`, (4d, d), gates in the order i, f, g, o, divided among the members of a team.
 pub struct RecurrentWeights {
@@ -53,6 +56,8 @@ pub struct Window<'a> {
 impl RecurrentWeights {
     /// Room for a layer of `hidden` units worked on by `threads` members.
     pub fn new(isa: Isa, threads: usize, hidden: usize) -> RecurrentWeights {
+        // A step of a small layer is over sooner than the members could meet: then one of them does it all.
+        let threads = if 4 * hidden * hidden * USUAL_BATCH < 2 * SMALL_PRODUCT { 1 } else { threads.max(1) };
         let share = hidden.div_ceil(threads).next_multiple_of(4);
         let members = (0..threads)
             .map(|m| Member {
@@ -81,6 +86,16 @@ impl RecurrentWeights {
                 }
             }
         });
+    }
+
+    fn barrier(&self, team: &Team) -> Barrier {
+        assert!([1, team.threads()].contains(&self.members.len()), "packed for another team");
+        Barrier::new(self.members.len())
+    }
+
+    /// Runs `f` on each member that has a share.
+    fn run(&self, team: &Team, f: impl Fn(usize) + Sync) {
+        if self.members.len() == 1 { f(0) } else { team.run(f) }
     }
 
     /// Bytes the packed weights take.
@@ -127,13 +142,12 @@ impl Window<'_> {
 pub fn forward(team: &Team, weights: &RecurrentWeights, w: &mut Window<'_>) {
     let (d, steps, batch) = (weights.hidden, w.steps, w.batch);
     w.check(d);
-    assert_eq!(weights.members.len(), team.threads(), "packed for another team");
-    let barrier = Barrier::new(team.threads());
+    let barrier = weights.barrier(team);
     let (gates, cells, tanh_cells) =
         (Shared(w.gates.as_mut_ptr()), Shared(w.cells.as_mut_ptr()), Shared(w.tanh_cells.as_mut_ptr()));
     let (states, last) = (Shared(w.states.as_mut_ptr()), Shared(w.last_state.as_mut_ptr()));
     let mask = w.mask;
-    team.run(|m| {
+    weights.run(team, |m| {
         let member = &weights.members[m];
         let n = member.units.len();
         PRODUCTS.with_borrow_mut(|products| {
@@ -256,12 +270,11 @@ pub fn backward(team: &Team, weights: &RecurrentWeights, w: &mut Window<'_>, d_s
     w.check(d);
     assert_eq!(d_states.len(), steps * batch * d);
     assert_eq!(d_cell.len(), batch * d);
-    assert_eq!(weights.members.len(), team.threads(), "packed for another team");
     d_cell.fill(0.0);
-    let barrier = Barrier::new(team.threads());
+    let barrier = weights.barrier(team);
     let (gates, d_cell) = (Shared(w.gates.as_mut_ptr()), Shared(d_cell.as_mut_ptr()));
     let (cells, tanh_cells, mask) = (&*w.cells, &*w.tanh_cells, w.mask);
-    team.run(|m| {
+    weights.run(team, |m| {
         let member = &weights.members[m];
         let n = member.units.len();
         PRODUCTS.with_borrow_mut(|products| {
@@ -443,7 +456,7 @@ mod tests {
     #[test]
     fn forward_and_backward_agree_with_the_naive_layer() {
         for isa in Isa::available() {
-            for (steps, batch, d) in [(1, 1, 1), (3, 2, 5), (4, 3, 19), (5, 20, 33)] {
+            for (steps, batch, d) in [(1, 1, 1), (3, 2, 5), (4, 3, 19), (5, 20, 133)] {
                 for masked in [false, true] {
                     let mut layer = Layer::random(steps, batch, d, masked);
                     let team = Team::new(2);
@@ -477,12 +490,12 @@ mod tests {
     fn the_bits_do_not_depend_on_the_number_of_threads() {
         for isa in Isa::available() {
             let run = |threads| {
-                let mut layer = Layer::random(6, 20, 37, true);
+                let mut layer = Layer::random(6, 20, 137, true);
                 let team = Team::new(threads);
-                let mut weights = RecurrentWeights::new(isa, threads, 37);
+                let mut weights = RecurrentWeights::new(isa, threads, 137);
                 weights.pack(&team, &layer.w_hh, true);
                 forward(&team, &weights, &mut layer.window());
-                let (d_states, mut d_cell) = (layer.d_states.clone(), vec![0.0; 20 * 37]);
+                let (d_states, mut d_cell) = (layer.d_states.clone(), vec![0.0; 20 * 137]);
                 backward(&team, &weights, &mut layer.window(), &d_states, &mut d_cell);
                 (layer.gates, layer.states, layer.last)
             };

@@ -133,6 +133,11 @@ impl Team {
         f(0);
     }
 
+    /// [`Team::for_each`], by the calling thread alone if the work is `small`.
+    pub(crate) fn for_each_unless<J>(&self, small: bool, jobs: impl Iterator<Item = J> + Send, f: impl Fn(J) + Sync) {
+        if small { jobs.for_each(f) } else { self.for_each(jobs, f) }
+    }
+
     /// Takes the jobs from the iterator one by one and runs each on whichever member is free.
     pub fn for_each<J>(&self, jobs: impl Iterator<Item = J> + Send, f: impl Fn(J) + Sync) {
         let jobs = Mutex::new(jobs);
@@ -144,6 +149,12 @@ impl Team {
         });
     }
 }
+
+/// Elements (of memory to pass over, or multiply-adds of a product) below which a piece of work is done sooner by the
+/// calling thread alone than handed out: some microseconds' worth.
+pub(crate) const SMALL_PASS: usize = 20_000;
+/// See [`SMALL_PASS`].
+pub(crate) const SMALL_PRODUCT: usize = 300_000;
 
 impl Drop for Team {
     fn drop(&mut self) {

@@ -1,0 +1,49 @@
+//! A training step allocates nothing once the first few have made room. (Alone in its file: the counter sees every thread.)
+
+use bowline::batch::{Streams, Window};
+use bowline::config::{ModelKind, Size, TargetGradient, preset};
+use bowline::model::{Masks, Network, State, Use};
+use bowline::optim;
+use bowline::params::Params;
+use bowline_kernels::{Isa, Team};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use std::sync::Arc;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+#[test]
+fn a_training_step_allocates_nothing() {
+    let ids: Vec<u32> = (0..40_000u32).map(|i| i.wrapping_mul(2_654_435_761) >> 16).map(|x| x % 300).collect();
+    for model in ModelKind::ALL {
+        for gradient in [TargetGradient::Stop, TargetGradient::Flow] {
+            let mut config = preset(Size::Small, model, "ptb");
+            (config.hidden, config.augment.gradient) = (40, gradient);
+            let architecture = config.architecture(300);
+            let team = Arc::new(Team::new(2));
+            let isa = Isa::detect();
+            let mut network =
+                Network::new(architecture, Arc::clone(&team), isa, Use::Train, config.unroll, config.batch);
+            let (mut params, mut slope) = (Params::zeros(architecture), Params::zeros(architecture));
+            params.data_mut().iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32).sin() * 0.1);
+            let mut state = State::zeros(architecture, config.batch);
+            let mut masks = Masks::new(architecture.layers, config.batch, architecture.hidden);
+            let (streams, mut window) = (Streams::new(&ids, config.batch, config.unroll), Window::default());
+            let mut step = |n: usize| {
+                streams.read(n, &mut window);
+                masks.draw(1, n as u64, config.keep);
+                network.pack(&params, Use::Train);
+                network.train(&params, &window, &mut state, Some(&masks), config.augmented_loss(), &mut slope);
+                let norm = optim::global_norm(&team, isa, &slope);
+                optim::step(&team, isa, &mut params, &slope, norm, 0.1, config.clip);
+            };
+            // Which thread takes which job is a matter of luck, and each makes its own room when it first needs it.
+            (0..30).for_each(&mut step);
+            let region = Region::new(ALLOCATOR);
+            (30..50).for_each(&mut step);
+            let change = region.change();
+            assert_eq!((change.allocations, change.reallocations), (0, 0), "{model:?}, {gradient:?}: {change:?}");
+        }
+    }
+}
