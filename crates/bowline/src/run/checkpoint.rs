@@ -5,6 +5,7 @@
 
 use super::folder::RunFolder;
 use crate::architecture::Architecture;
+use crate::corpus::Split;
 use crate::error::{Error, Result};
 use crate::model::State;
 use crate::params::Params;
@@ -95,14 +96,28 @@ pub(super) struct Restored {
     pub(super) passed_over: Option<Error>,
 }
 
-/// Reads the newest checkpoint whose content is whole; `None` if none was ever written.
-pub(super) fn restore(folder: &RunFolder, architecture: Architecture, batch: usize) -> Result<Option<Restored>> {
+/// Reads the newest checkpoint whose content is whole; `None` if none was ever written. One that was made with another
+/// training text than `train` is an error.
+pub(super) fn restore(
+    folder: &RunFolder,
+    architecture: Architecture,
+    batch: usize,
+    train: &Split,
+) -> Result<Option<Restored>> {
     let (last, previous) = (folder.last_checkpoint(), folder.previous_checkpoint());
     if !last.exists() && !previous.exists() {
         return Ok(None);
     }
     let newest = atomic::read_newest(&last, &previous, |path| {
         let file = TensorFile::read(path, ContentHash::Required)?;
+        let text: String = file.value(POSITION)?;
+        let position: Position = serde_json::from_str(&text).map_err(|e| {
+            Error::model(path, POSITION, e.to_string(), "use the program version that wrote this checkpoint")
+        })?;
+        // Asked before the shapes, which follow from the text: it is the cause, they are the symptom.
+        if position.data_sha256 != train.sha256 {
+            return Ok(None);
+        }
         let (mut params, mut state) = (Params::zeros(architecture), State::zeros(architecture, batch));
         let tensors = architecture.tensors();
         let state_shape = [batch, architecture.hidden];
@@ -121,16 +136,18 @@ pub(super) fn restore(folder: &RunFolder, architecture: Architecture, batch: usi
             file.copy_to(&names[0], &mut layer.h)?;
             file.copy_to(&names[1], &mut layer.c)?;
         }
-        let text: String = file.value(POSITION)?;
-        let position: Position = serde_json::from_str(&text).map_err(|e| {
-            Error::model(path, POSITION, e.to_string(), "use the program version that wrote this checkpoint")
-        })?;
-        Ok((params, state, position))
+        Ok(Some((params, state, position)))
     })?;
+    let Some((params, state, position)) = newest.value else {
+        return Err(Error::run(
+            folder.dir(),
+            format!("the training text is another one than when the run began ({})", train.path.display()),
+            "bring back the old text, or start a new run",
+        ));
+    };
     // A damaged newest checkpoint must not become the previous one in place of the good one that was used.
     if newest.passed_over.is_some() {
         atomic::set_aside(&last)?;
     }
-    let (params, state, position) = newest.value;
     Ok(Some(Restored { params, state, position, passed_over: newest.passed_over }))
 }

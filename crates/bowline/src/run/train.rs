@@ -79,18 +79,10 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     let config = Config::read(&folder.config())?;
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
-    let restored = checkpoint::restore(&folder, config.architecture(corpus.vocabulary.len()), config.batch)?;
-    if let Some(Restored { position, passed_over, .. }) = &restored {
-        if position.data_sha256 != corpus.train.sha256 {
-            return Err(Error::run(
-                dir,
-                format!("the training text is another one than when the run began ({})", corpus.train.path.display()),
-                "bring back the old text, or start a new run",
-            ));
-        }
-        if let Some(error) = passed_over {
-            watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
-        }
+    let architecture = config.architecture(corpus.vocabulary.len());
+    let restored = checkpoint::restore(&folder, architecture, config.batch, &corpus.train)?;
+    if let Some(Restored { passed_over: Some(error), .. }) = &restored {
+        watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
     }
     Trainer::new(folder, &config, &corpus, session, restored)?.run(watch)
 }
