@@ -11,7 +11,7 @@ use crate::model::State;
 use crate::params::Params;
 use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Where a run is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,7 @@ pub struct Best {
     /// Its number, from 1.
     pub epoch: u32,
     /// Its validation perplexity.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub valid: f64,
 }
 
@@ -60,11 +61,19 @@ pub struct CurvePoint {
     /// Its number, from 1.
     pub epoch: u32,
     /// Training perplexity, with dropout.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub train: f64,
     /// Validation perplexity.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub valid: f64,
     /// Learning rate.
     pub learning_rate: f64,
+}
+
+/// A perplexity from JSON, which has no infinity and writes `null` for it. A loss above 709 nats a word, which a much too
+/// high learning rate can bring, is a number; the perplexity, its exponential, is too large for one.
+pub(super) fn infinite_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 const POSITION: &str = "bowline.position";

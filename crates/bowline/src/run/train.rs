@@ -261,16 +261,7 @@ impl<'a> Trainer<'a> {
             return Ok(None);
         };
         let norm = optim::global_norm(&self.team, self.session.isa, &self.gradient);
-        for (what, value) in [("the loss", loss.ce + loss.kl), ("the gradient", norm)] {
-            if !value.is_finite() {
-                return Err(Error::Diverged {
-                    what,
-                    step: self.position.step,
-                    epoch: self.position.epoch,
-                    advice: "a lower `--set learning_rate=...`, or a smaller `--set clip=...`".to_owned(),
-                });
-            }
-        }
+        self.require_finite(&[("the loss", loss.ce + loss.kl), ("the gradient", norm)])?;
         let rate = self.learning_rate();
         optim::step(&self.team, self.session.isa, &mut self.params, &self.gradient, norm, rate, self.config.clip);
         self.position.step += 1;
@@ -279,6 +270,19 @@ impl<'a> Trainer<'a> {
         self.position.kl += loss.kl;
         self.position.words += window.inputs.len() as u64;
         Ok(Some(norm))
+    }
+
+    /// An error for the first value that is no number.
+    fn require_finite(&self, values: &[(&'static str, f64)]) -> Result<()> {
+        match values.iter().find(|(_, value)| !value.is_finite()) {
+            None => Ok(()),
+            Some(&(what, _)) => Err(Error::Diverged {
+                what,
+                step: self.position.step,
+                epoch: self.position.epoch,
+                advice: "a lower `--set learning_rate=...`, or a smaller `--set clip=...`".to_owned(),
+            }),
+        }
     }
 
     fn learning_rate(&self) -> f64 {
@@ -325,6 +329,7 @@ impl<'a> Trainer<'a> {
             corpus.vocabulary.eos(),
         );
         self.clock.validation = begin.elapsed().as_secs_f64();
+        self.require_finite(&[("the loss on the validation split", valid.all.nll)])?;
         let (epoch, valid, learning_rate) = (self.position.epoch, valid.all.perplexity, self.learning_rate());
         let (loss, train, kl) = self.means();
         let best = self.position.best.is_none_or(|best| valid < best.valid);
