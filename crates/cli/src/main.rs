@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     match run(Options::parse()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("bowline: {error:#}");
+            eprintln!("bowline: {error}");
             ExitCode::FAILURE
         }
     }
