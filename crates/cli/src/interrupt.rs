@@ -1,5 +1,6 @@
 //! Ctrl-C: the first one asks the work to save and stop, the second one quits at once.
 
+use crate::terminal::note;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +18,7 @@ impl Interrupt {
             if asked.0.swap(true, Ordering::SeqCst) {
                 std::process::exit(130);
             }
-            eprintln!("\nsaving; press Ctrl-C again to quit without");
+            note(format_args!("\nsaving; press Ctrl-C again to quit without"));
         });
         interrupt
     }

@@ -9,16 +9,22 @@ mod terminal;
 
 use clap::Parser;
 use options::{Command, Options};
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match run(Options::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("bowline: {error:#}");
-            ExitCode::FAILURE
-        }
+    let error = match run(Options::parse()) {
+        Ok(code) => return code,
+        Err(error) => error,
+    };
+    // A bare system error is one of standard output: all others come with their file.
+    match error.downcast_ref::<io::Error>() {
+        // Whoever read it has read enough, as `head` does.
+        Some(error) if error.kind() == ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
+        Some(error) => terminal::note(format_args!("bowline: standard output: cannot write: {error}")),
+        None => terminal::note(format_args!("bowline: {error}")),
     }
+    ExitCode::FAILURE
 }
 
 fn run(options: Options) -> anyhow::Result<ExitCode> {

@@ -1,6 +1,7 @@
 //! The command line: names, values, help.
 
 use bowline::config::{ModelKind, Size};
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -76,6 +77,11 @@ impl From<ModelName> for ModelKind {
     }
 }
 
+/// Seeds that `config.toml` can hold: whole numbers of TOML have a sign.
+fn seed() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(0..=i64::MAX as u64)
+}
+
 #[derive(Args)]
 pub struct Threads {
     /// Threads to use; the result is the same with any number [default: all cores]
@@ -96,7 +102,7 @@ pub struct DemoOptions {
     #[arg(long, value_name = "DIR", default_value = "runs/demo")]
     pub out: PathBuf,
     /// Everything random follows from it
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed())]
     pub seed: u64,
     /// Passes over the training text
     #[arg(long, value_name = "N")]
@@ -129,7 +135,7 @@ pub struct TrainOptions {
     #[arg(long, value_name = "N")]
     pub epochs: Option<u32>,
     /// Everything random follows from it
-    #[arg(long)]
+    #[arg(long, value_parser = seed())]
     pub seed: Option<u64>,
     /// Stop when validation has not improved for N epochs
     #[arg(long, value_name = "N")]

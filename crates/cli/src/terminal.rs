@@ -3,6 +3,7 @@
 use crate::interrupt::Interrupt;
 use bowline::event::{Event, Progress};
 use bowline::run::Watch;
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ impl Terminal {
 
     fn line(&self, text: &str) {
         let erase = if self.bar { "\r\x1b[2K" } else { "" };
-        eprintln!("{erase}{}{text}", self.label);
+        note(format_args!("{erase}{}{text}", self.label));
     }
 
     fn draw(&self, p: &Progress) {
@@ -39,8 +40,7 @@ impl Terminal {
         if self.bar {
             let done = 20 * p.epoch_step / p.epoch_steps.max(1);
             let bar: String = (0..20).map(|i| if i < done { '=' } else { ' ' }).collect();
-            eprint!("\r\x1b[2K{}[{bar}] {text}", self.label);
-            let _ = std::io::stderr().flush();
+            let _ = write!(std::io::stderr(), "\r\x1b[2K{}[{bar}] {text}", self.label);
         } else {
             self.line(&text);
         }
@@ -117,6 +117,11 @@ impl Watch for Terminal {
     fn stop(&self) -> bool {
         self.interrupt.asked()
     }
+}
+
+/// A line on standard error. That nobody can read it any more is no reason for a training to end.
+pub fn note(line: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// 12345678 as 12,345,678.

@@ -5,12 +5,13 @@
 
 use super::folder::RunFolder;
 use crate::architecture::Architecture;
+use crate::corpus::Split;
 use crate::error::{Error, Result};
 use crate::model::State;
 use crate::params::Params;
 use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Where a run is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,7 @@ pub struct Best {
     /// Its number, from 1.
     pub epoch: u32,
     /// Its validation perplexity.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub valid: f64,
 }
 
@@ -59,11 +61,19 @@ pub struct CurvePoint {
     /// Its number, from 1.
     pub epoch: u32,
     /// Training perplexity, with dropout.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub train: f64,
     /// Validation perplexity.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub valid: f64,
     /// Learning rate.
     pub learning_rate: f64,
+}
+
+/// A perplexity from JSON, which has no infinity and writes `null` for it. A loss above 709 nats a word, which a much too
+/// high learning rate can bring, is a number; the perplexity, its exponential, is too large for one.
+pub(super) fn infinite_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 const POSITION: &str = "bowline.position";
@@ -95,14 +105,32 @@ pub(super) struct Restored {
     pub(super) passed_over: Option<Error>,
 }
 
-/// Reads the newest checkpoint whose content is whole; `None` if none was ever written.
-pub(super) fn restore(folder: &RunFolder, architecture: Architecture, batch: usize) -> Result<Option<Restored>> {
+/// Reads the newest checkpoint whose content is whole; `None` if none was ever written. One that was made with another
+/// training text than `train` is an error.
+pub(super) fn restore(
+    folder: &RunFolder,
+    architecture: Architecture,
+    batch: usize,
+    train: &Split,
+) -> Result<Option<Restored>> {
     let (last, previous) = (folder.last_checkpoint(), folder.previous_checkpoint());
     if !last.exists() && !previous.exists() {
         return Ok(None);
     }
     let newest = atomic::read_newest(&last, &previous, |path| {
         let file = TensorFile::read(path, ContentHash::Required)?;
+        let text: String = file.value(POSITION)?;
+        let position: Position = serde_json::from_str(&text).map_err(|e| {
+            Error::model(path, POSITION, e.to_string(), "use the program version that wrote this checkpoint")
+        })?;
+        // Asked before the shapes, which follow from the text: it is the cause, they are the symptom.
+        if position.data_sha256 != train.sha256 {
+            return Ok(None);
+        }
+        if position.first_epoch == 0 || position.epoch < position.first_epoch {
+            let problem = format!("epoch {} of a training that begins with {}", position.epoch, position.first_epoch);
+            return Err(Error::model(path, POSITION, problem, "use the checkpoint as this program wrote it"));
+        }
         let tensors = architecture.tensors();
         let state_shape = [batch, architecture.hidden];
         let names: Vec<String> =
@@ -121,20 +149,18 @@ pub(super) fn restore(folder: &RunFolder, architecture: Architecture, batch: usi
             file.copy_to(&names[0], &mut layer.h)?;
             file.copy_to(&names[1], &mut layer.c)?;
         }
-        let text: String = file.value(POSITION)?;
-        let position: Position = serde_json::from_str(&text).map_err(|e| {
-            Error::model(path, POSITION, e.to_string(), "use the program version that wrote this checkpoint")
-        })?;
-        if position.first_epoch == 0 || position.epoch < position.first_epoch {
-            let problem = format!("epoch {} of a training that begins with {}", position.epoch, position.first_epoch);
-            return Err(Error::model(path, POSITION, problem, "use the checkpoint as this program wrote it"));
-        }
-        Ok((params, state, position))
+        Ok(Some((params, state, position)))
     })?;
+    let Some((params, state, position)) = newest.value else {
+        return Err(Error::run(
+            folder.dir(),
+            format!("the training text is another one than when the run began ({})", train.path.display()),
+            "bring back the old text, or start a new run",
+        ));
+    };
     // A damaged newest checkpoint must not become the previous one in place of the good one that was used.
     if newest.passed_over.is_some() {
         atomic::set_aside(&last)?;
     }
-    let (params, state, position) = newest.value;
     Ok(Some(Restored { params, state, position, passed_over: newest.passed_over }))
 }

@@ -1,7 +1,7 @@
 //! The places in a run's folder, and the lock that keeps a second process out of it.
 
 use crate::error::{Error, Result};
-use std::fs::{File, TryLockError};
+use std::fs::{DirEntry, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// A run's folder.
@@ -57,13 +57,19 @@ impl RunFolder {
             let resume = format!("`bowline resume {}` to go on with it, or another --out", self.dir.display());
             return Err(Error::run(&self.dir, "there is a run in this folder already", resume));
         }
+        let checkpoints = self.dir.join("checkpoints");
+        // What a start left that came to an end (a kill, a full disk) before there was a config.toml is no hindrance.
+        let leftover = |entry: DirEntry| {
+            let name = entry.file_name();
+            let empty = |dir: &Path| std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
+            name == LOCK || name == ".config.toml.partial" || (entry.path() == checkpoints && empty(&checkpoints))
+        };
         let occupied = std::fs::read_dir(&self.dir)
-            .is_ok_and(|mut entries| entries.any(|e| e.is_ok_and(|e| e.file_name() != LOCK)));
+            .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| !leftover(entry))));
         if occupied {
             let advice = "an --out that does not exist yet, or an empty folder";
             return Err(Error::run(&self.dir, "the folder is not empty, and what is in it is no run", advice));
         }
-        let checkpoints = self.dir.join("checkpoints");
         std::fs::create_dir_all(&checkpoints).map_err(Error::io(&checkpoints, "create the folder"))
     }
 

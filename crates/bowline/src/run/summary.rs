@@ -1,6 +1,6 @@
 //! `summary.json`: what came out of a run.
 
-use super::checkpoint::CurvePoint;
+use super::checkpoint::{CurvePoint, infinite_if_null};
 use crate::error::{Error, Result};
 use crate::storage::atomic;
 use serde::{Deserialize, Serialize};
@@ -30,8 +30,10 @@ pub struct Summary {
     /// The epoch whose weights are in `best/`.
     pub best_epoch: u32,
     /// Validation perplexity of `best/`, one stream.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub valid: f64,
     /// Test perplexity of `best/`, one stream.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub test: f64,
     /// Predictions made on the validation and test split.
     pub tokens: [usize; 2],

@@ -79,18 +79,10 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     let config = Config::read(&folder.config())?;
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
-    let restored = checkpoint::restore(&folder, config.architecture(corpus.vocabulary.len()), config.batch)?;
-    if let Some(Restored { position, passed_over, .. }) = &restored {
-        if position.data_sha256 != corpus.train.sha256 {
-            return Err(Error::run(
-                dir,
-                format!("the training text is another one than when the run began ({})", corpus.train.path.display()),
-                "bring back the old text, or start a new run",
-            ));
-        }
-        if let Some(error) = passed_over {
-            watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
-        }
+    let architecture = config.architecture(corpus.vocabulary.len());
+    let restored = checkpoint::restore(&folder, architecture, config.batch, &corpus.train)?;
+    if let Some(Restored { passed_over: Some(error), .. }) = &restored {
+        watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
     }
     Trainer::new(folder, &config, &corpus, session, restored)?.run(watch)
 }
@@ -269,16 +261,7 @@ impl<'a> Trainer<'a> {
             return Ok(None);
         };
         let norm = optim::global_norm(&self.team, self.session.isa, &self.gradient);
-        for (what, value) in [("the loss", loss.ce + loss.kl), ("the gradient", norm)] {
-            if !value.is_finite() {
-                return Err(Error::Diverged {
-                    what,
-                    step: self.position.step,
-                    epoch: self.position.epoch,
-                    advice: "a lower `--set learning_rate=...`, or a smaller `--set clip=...`".to_owned(),
-                });
-            }
-        }
+        self.require_finite(&[("the loss", loss.ce + loss.kl), ("the gradient", norm)])?;
         let rate = self.learning_rate();
         optim::step(&self.team, self.session.isa, &mut self.params, &self.gradient, norm, rate, self.config.clip);
         self.position.step += 1;
@@ -287,6 +270,19 @@ impl<'a> Trainer<'a> {
         self.position.kl += loss.kl;
         self.position.words += window.inputs.len() as u64;
         Ok(Some(norm))
+    }
+
+    /// An error for the first value that is no number.
+    fn require_finite(&self, values: &[(&'static str, f64)]) -> Result<()> {
+        match values.iter().find(|(_, value)| !value.is_finite()) {
+            None => Ok(()),
+            Some(&(what, _)) => Err(Error::Diverged {
+                what,
+                step: self.position.step,
+                epoch: self.position.epoch,
+                advice: "a lower `--set learning_rate=...`, or a smaller `--set clip=...`".to_owned(),
+            }),
+        }
     }
 
     fn learning_rate(&self) -> f64 {
@@ -333,6 +329,7 @@ impl<'a> Trainer<'a> {
             corpus.vocabulary.eos(),
         );
         self.clock.validation = begin.elapsed().as_secs_f64();
+        self.require_finite(&[("the loss on the validation split", valid.all.nll)])?;
         let (epoch, valid, learning_rate) = (self.position.epoch, valid.all.perplexity, self.learning_rate());
         let (loss, train, kl) = self.means();
         let best = self.position.best.is_none_or(|best| valid < best.valid);

@@ -5,6 +5,7 @@ use crate::options::{BenchOptions, SizeName};
 use bowline::bench::measure;
 use bowline::config::preset;
 use bowline_kernels::Isa;
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
@@ -18,18 +19,21 @@ pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     if options.json {
         print_json(&m)?;
     } else {
-        println!(
+        let mut out = stdout();
+        writeln!(
+            out,
             "{} {}, vocabulary {}, {} x {} words a step, {} threads, {}, {}",
             m.model, m.size, m.vocab, m.batch, m.unroll, m.threads, m.isa, m.cpu
-        );
-        println!(
+        )?;
+        writeln!(
+            out,
             "  {:.0} words/s, {:.1} GFLOP/s, {:.1}% of the measured peak of {:.1} GFLOP/s (median of {} steps)",
             m.tokens_per_second,
             m.gflops,
             100.0 * m.share_of_peak,
             m.peak_gflops,
             m.steps
-        );
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

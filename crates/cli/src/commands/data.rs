@@ -2,11 +2,11 @@
 
 use super::print_json;
 use crate::options::{CorpusOptions, DataAction, DataOptions};
-use crate::terminal::grouped;
+use crate::terminal::{grouped, note};
 use anyhow::bail;
 use bowline::data::{self, Environment, FetchOptions, FileStatus, Mirror, Progress, PublicCorpus};
 use serde_json::json;
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -40,27 +40,27 @@ fn get(options: &CorpusOptions) -> anyhow::Result<ExitCode> {
     let use_proxy = own.is_empty();
     let mirrors = (!own.is_empty()).then(|| own.into_iter().chain(corpus.mirrors.iter().cloned()).collect());
     let fetch = FetchOptions { mirrors, use_proxy, ..FetchOptions::default() };
-    let bar = std::io::stderr().is_terminal();
+    let bar = stderr().is_terminal();
     let mut drawn = Instant::now();
     data::fetch(corpus, &dir, &fetch, &mut |progress| {
         if let Progress::Received { bytes, total, .. } = progress {
             if bar && drawn.elapsed() > Duration::from_millis(150) {
                 drawn = Instant::now();
                 let total = total.map_or(String::new(), |total| format!(" of {}", grouped(total as usize)));
-                eprint!("\r\x1b[2K{}{total} bytes", grouped(bytes as usize));
-                let _ = std::io::stderr().flush();
+                let _ = write!(stderr(), "\r\x1b[2K{}{total} bytes", grouped(bytes as usize));
             }
         } else {
-            eprintln!("{}{}", if bar { "\r\x1b[2K" } else { "" }, describe(progress));
+            note(format_args!("{}{}", if bar { "\r\x1b[2K" } else { "" }, describe(progress)));
         }
     })?;
     if options.json {
         print_json(&json!({"corpus": corpus.name, "dir": dir, "ok": true}))?;
     } else {
-        println!("{} is in {}", corpus.name, dir.display());
+        let mut out = stdout();
+        writeln!(out, "{} is in {}", corpus.name, dir.display())?;
         match options.dir {
-            None => println!("next: bowline train --data {} --out RUN", corpus.name),
-            Some(_) => println!("next: bowline train --data {} --out RUN", super::shell(&dir)),
+            None => writeln!(out, "next: bowline train --data {} --out RUN", corpus.name)?,
+            Some(_) => writeln!(out, "next: bowline train --data {} --out RUN", super::shell(&dir))?,
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -93,17 +93,22 @@ fn verify(options: &CorpusOptions) -> anyhow::Result<ExitCode> {
             .collect();
         print_json(&json!({"corpus": corpus.name, "dir": dir, "ok": ok, "files": files}))?;
     } else {
+        let mut out = stdout();
         for check in &checks {
             match &check.status {
-                FileStatus::Ok => println!("{}: as it should be", check.name),
-                FileStatus::Missing => println!("{}: missing", check.name),
+                FileStatus::Ok => writeln!(out, "{}: as it should be", check.name)?,
+                FileStatus::Missing => writeln!(out, "{}: missing", check.name)?,
                 FileStatus::Differs { expected, found } => {
-                    println!("{}: differs\n  expected SHA-256 {expected}\n  found    SHA-256 {found}", check.name);
+                    writeln!(
+                        out,
+                        "{}: differs\n  expected SHA-256 {expected}\n  found    SHA-256 {found}",
+                        check.name
+                    )?;
                 }
             }
         }
         if !ok {
-            eprintln!("get it with: bowline data get {}", corpus.name);
+            note(format_args!("get it with: bowline data get {}", corpus.name));
         }
     }
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -6,7 +6,7 @@
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::DemoOptions;
-use crate::terminal::{Terminal, duration};
+use crate::terminal::{Terminal, duration, note};
 use anyhow::Context;
 use bowline::config::{Config, ModelKind, Size, preset};
 use bowline::corpus::{Phrase, Split};
@@ -18,6 +18,7 @@ use bowline::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::io::{Write as _, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -85,20 +86,20 @@ pub fn run(options: &DemoOptions) -> anyhow::Result<ExitCode> {
         match train(&options.out.join(model.name()), &config(options, model), session, &mut watch)? {
             Outcome::Finished(summary) => summaries.push((model, *summary)),
             Outcome::Stopped(_) => {
-                eprintln!("go on with: bowline demo --out {}", shell(&options.out));
+                note(format_args!("go on with: bowline demo --out {}", shell(&options.out)));
                 return Ok(ExitCode::from(130));
             }
         }
     }
-    eprintln!("comparing the models with the grammar");
+    note(format_args!("comparing the models with the grammar"));
     let report = report(options, session, &summaries, begin)?;
     let text = render(&report);
     let file = options.out.join("report.txt");
-    std::fs::write(&file, &text).with_context(|| format!("{}: cannot write", file.display()))?;
+    std::fs::write(&file, &text).map_err(bowline::Error::io(&file, "write"))?;
     if options.json {
         print_json(&report)?;
     } else {
-        print!("{text}");
+        write!(stdout(), "{text}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -132,7 +133,7 @@ fn forget(out: &Path) -> anyhow::Result<()> {
     for model in ModelKind::ALL {
         let dir = out.join(model.name());
         if RunFolder::new(&dir).config().exists() {
-            std::fs::remove_dir_all(&dir).with_context(|| format!("{}: cannot remove", dir.display()))?;
+            std::fs::remove_dir_all(&dir).map_err(bowline::Error::io(&dir, "remove"))?;
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use bowline::predict::LanguageModel;
 use bowline::{data, demo};
 use bowline_kernels::{Isa, Team};
 use serde::Serialize;
+use std::io::{Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -50,20 +51,22 @@ pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     }
     let streams =
         if evaluation.streams == 1 { "one stream".to_owned() } else { format!("{} streams", evaluation.streams) };
-    println!("{} on {} ({name}), state carried, {streams}", model.kind, options.data);
-    let line = |what: &str, score: Score| {
-        println!("  perplexity {:>9.3}  over {:>9} predictions  {what}", score.perplexity, grouped(score.tokens));
+    let mut out = stdout();
+    writeln!(out, "{} on {} ({name}), state carried, {streams}", model.kind, options.data)?;
+    let mut line = |what: &str, score: Score| {
+        writeln!(out, "  perplexity {:>9.3}  over {:>9} predictions  {what}", score.perplexity, grouped(score.tokens))
     };
-    line("all words", evaluation.all);
-    line("without <unk>", evaluation.without_unk);
-    line("without <eos>", evaluation.without_eos);
-    line("without both", evaluation.without_both);
+    line("all words", evaluation.all)?;
+    line("without <unk>", evaluation.without_unk)?;
+    line("without <eos>", evaluation.without_eos)?;
+    line("without both", evaluation.without_both)?;
     if split.unseen > 0 {
-        println!(
+        writeln!(
+            out,
             "  {} words ({} different) are not in the model's vocabulary and count as <unk>",
             grouped(split.unseen),
             grouped(split.unseen_types)
-        );
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

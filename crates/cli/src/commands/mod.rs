@@ -9,11 +9,12 @@ pub mod resume;
 pub mod train;
 
 use serde::Serialize;
+use std::io::{Write, stdout};
 use std::path::Path;
 
 /// One JSON object on standard output.
 fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string(value)?);
+    writeln!(stdout(), "{}", serde_json::to_string(value)?)?;
     Ok(())
 }
 

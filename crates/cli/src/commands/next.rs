@@ -2,10 +2,12 @@
 
 use super::{print_json, printable};
 use crate::options::NextOptions;
+use crate::terminal::note;
 use bowline::corpus::Phrase;
 use bowline::predict::LanguageModel;
 use bowline_kernels::{Isa, Team};
 use serde_json::json;
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -20,13 +22,13 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
     }
     for word in &phrase.unseen {
         let word = printable(word);
-        eprintln!("`{word}` is not in the model's vocabulary and is read as <unk>");
+        note(format_args!("`{word}` is not in the model's vocabulary and is read as <unk>"));
     }
     let widest = next.iter().map(|c| c.word.chars().count()).max().unwrap_or(0);
     let largest = next.first().map_or(1.0, |c| c.probability);
     for candidate in &next {
         let bar = "#".repeat((30.0 * candidate.probability / largest).round() as usize);
-        println!("{:<widest$}  {:.4}  {bar}", printable(&candidate.word), candidate.probability);
+        writeln!(stdout(), "{:<widest$}  {:.4}  {bar}", printable(&candidate.word), candidate.probability)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,11 +3,12 @@
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::TrainOptions;
-use crate::terminal::{Terminal, duration};
+use crate::terminal::{Terminal, duration, note};
 use bowline::config::{Config, preset};
 use bowline::data;
 use bowline::run::{self, Outcome, Session};
 use bowline_kernels::Isa;
+use std::io::{Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -43,25 +44,27 @@ fn source(data: &str) -> String {
 }
 
 /// Says how it ended and what to do next. A stopped run has its own exit code, that of an interrupted program.
-pub fn report(out: &Path, outcome: Outcome, json: bool) -> anyhow::Result<ExitCode> {
-    let run = shell(out);
+pub fn report(folder: &Path, outcome: Outcome, json: bool) -> anyhow::Result<ExitCode> {
+    let run = shell(folder);
     match outcome {
         Outcome::Finished(summary) if json => print_json(&*summary)?,
         Outcome::Finished(summary) => {
-            println!(
+            let mut out = stdout();
+            writeln!(
+                out,
                 "done in {}: valid perplexity {:.2}, test perplexity {:.2} (epoch {} of {})",
                 duration(summary.timing.seconds),
                 summary.valid,
                 summary.test,
                 summary.best_epoch,
                 summary.epochs
-            );
-            println!("the model is in {}", shell(&out.join("best")));
-            println!("next: bowline next {run} \"the beginning of a sentence\"");
+            )?;
+            writeln!(out, "the model is in {}", shell(&folder.join("best")))?;
+            writeln!(out, "next: bowline next {run} \"the beginning of a sentence\"")?;
         }
         Outcome::Stopped(position) => {
-            eprintln!("saved at step {}, in epoch {}", position.step, position.epoch);
-            eprintln!("go on with: bowline resume {run}");
+            note(format_args!("saved at step {}, in epoch {}", position.step, position.epoch));
+            note(format_args!("go on with: bowline resume {run}"));
             return Ok(ExitCode::from(130));
         }
     }

@@ -1,0 +1,311 @@
+//! Every bad input gets a message that says what is wrong with which file or setting and what to do, and never a panic.
+
+mod common;
+
+use common::{Place, bowline, change, finish, snapshot};
+use std::fs;
+
+/// All settings.
+const NAMES: &str = "augment.gamma, augment.gradient, augment.tau, batch, checkpoint.every_seconds, clip, data.source, \
+    data.tokenize, data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, \
+    patience, second_training_epochs, seed, size, unroll, validation_streams";
+
+#[test]
+fn settings() {
+    let place = Place::new();
+    let check = |arg: &[&str], problem: &str, advice: &str| {
+        place.check_refusal(place.train("run").args(arg), problem, advice);
+        assert!(!place.path("run").exists(), "nothing is made for a run that cannot be");
+    };
+    check(
+        &["--set", "learnig_rate=1"],
+        "setting `learnig_rate`: there is no such setting",
+        &format!("`learning_rate`, the nearest of: {NAMES}"),
+    );
+    check(
+        &["--set", "tau=1"],
+        "setting `tau`: there is no such setting",
+        &format!("`augment.tau`, the nearest of: {NAMES}"),
+    );
+    check(&["--set", "keep"], "setting `keep`: there is no value", "`--set keep=VALUE`");
+    check(&["--set", "keep=0"], "setting `keep`: 0 is impossible", "a value above 0, up to 1 (1 drops nothing)");
+    check(&["--set", "keep=nan"], "setting `keep`: NaN is impossible", "a value above 0, up to 1 (1 drops nothing)");
+    check(&["--set", "batch=0"], "setting `batch`: 0 is impossible", "a value from 1 to 65536");
+    check(
+        &["--set", "batch=-1"],
+        "setting `batch`: `-1`: invalid value: integer `-1`, expected usize",
+        "a value like the present one, `batch = 4`",
+    );
+    check(
+        &["--set", "batch=many"],
+        "setting `batch`: `many` is not a whole number",
+        "a value like the present one, `batch=4`",
+    );
+    check(&["--set", "learning_rate=inf"], "setting `learning_rate`: inf is impossible", "a value above 0");
+    check(
+        &["--set", "augment.gradient=maybe"],
+        "setting `augment.gradient`: `maybe`: unknown variant `maybe`, expected `flow` or `stop`",
+        "a value like the present one, `gradient = \"stop\"`",
+    );
+    check(
+        &["--set", "model=lstm"],
+        "setting `model`: `lstm`: unknown variant `lstm`, expected one of `vd-lstm`, `al`, `re`, `real`",
+        "a value like the present one, `model = \"real\"`",
+    );
+    check(
+        &["--set", "data.tokenize=perhaps"],
+        "setting `data.tokenize`: `perhaps` is not true or false",
+        "a value like the present one, `data.tokenize=false`",
+    );
+    check(
+        &["--set", "version=2"],
+        "setting `version`: there is no such setting",
+        &format!("`size`, the nearest of: {NAMES}"),
+    );
+    check(&["--epochs", "0"], "setting `epochs`: 0 is impossible", "a value of at least 1");
+    check(
+        &["--vocab-size", "2"],
+        "setting `data.vocab_size`: 2 is impossible",
+        "a value of at least 3, or 0 to keep all words",
+    );
+
+    // What the command line itself refuses has clap's words and exit code.
+    let ended = finish(place.train("run").args(["--seed", "9223372036854775808", "--set", "keep=0.5"]));
+    assert_eq!(ended.code, Some(2));
+    assert_eq!(
+        ended.stderr.lines().next().unwrap(),
+        "error: invalid value '9223372036854775808' for '--seed <SEED>': \
+         9223372036854775808 is not in 0..=9223372036854775807"
+    );
+}
+
+#[test]
+fn folders() {
+    let place = Place::new();
+    place.trained("run");
+    let before = snapshot(&place.path("run"));
+    place.check_refusal(
+        &mut place.train("run"),
+        "DIR/run: there is a run in this folder already",
+        "`bowline resume DIR/run` to go on with it, or another --out",
+    );
+    assert_eq!(snapshot(&place.path("run")), before);
+
+    fs::create_dir(place.path("photos")).unwrap();
+    fs::write(place.path("photos/cat.png"), "meow").unwrap();
+    place.check_refusal(
+        &mut place.train("photos"),
+        "DIR/photos: the folder is not empty, and what is in it is no run",
+        "an --out that does not exist yet, or an empty folder",
+    );
+    place.check_refusal(
+        &mut place.train("photos/cat.png"),
+        "DIR/photos/cat.png/checkpoints: cannot create the folder: Not a directory (os error 20)",
+        "",
+    );
+    place.check_refusal(
+        &mut place.resume("photos"),
+        "DIR/photos: there is no run in this folder",
+        "the folder that was given to `bowline train --out` (it has a config.toml)",
+    );
+    place.check_refusal(
+        &mut place.resume("nowhere"),
+        "DIR/nowhere: there is no such folder",
+        "the folder that was given to `bowline train --out` (it has a config.toml)",
+    );
+    assert_eq!(snapshot(&place.path("photos")), [(place.path("photos/cat.png"), b"meow".to_vec())]);
+}
+
+const PUT_BACK: &str =
+    "put back the file that was there when the run began; settings are changed with `bowline train --set`";
+
+#[test]
+fn a_damaged_config() {
+    let place = Place::new();
+    let config = place.trained("run").join("config.toml");
+    let whole = fs::read_to_string(&config).unwrap();
+    let check = |damaged: &[u8], problem: &str, advice: &str| {
+        fs::write(&config, damaged).unwrap();
+        place.check_refusal(&mut place.resume("run"), problem, advice);
+    };
+    check(
+        whole.replace("\nhidden = 24", "\nhidden = \"many\"").as_bytes(),
+        "DIR/run/config.toml: line 5: invalid type: string \"many\", expected usize",
+        PUT_BACK,
+    );
+    check(
+        whole.replace("\nhidden = 24", "\nhidden = ").as_bytes(),
+        "DIR/run/config.toml: line 5: string values must be quoted, expected literal string",
+        PUT_BACK,
+    );
+    check(
+        whole.replace("\nhidden = 24", "\nhidden = 0").as_bytes(),
+        "setting `hidden`: 0 is impossible",
+        "a value from 1 to 65536",
+    );
+    check(
+        whole.replace("version = 1", "version = 2").as_bytes(),
+        "setting `version`: 2 is impossible",
+        "a value of 1, or another version of bowline",
+    );
+    check(&whole.as_bytes()[..30], "DIR/run/config.toml: line 3: key with no value, expected `=`", PUT_BACK);
+    check(b"", "DIR/run/config.toml: line 1: missing field `version`", PUT_BACK);
+    check(
+        b"version = 1\nmodel = \"\xff\"\n",
+        "DIR/run/config.toml: cannot read: stream did not contain valid UTF-8",
+        "",
+    );
+    // Settings that do not belong to the checkpoints.
+    check(
+        whole.replace("\nhidden = 24", "\nhidden = 25").as_bytes(),
+        "DIR/run/checkpoints/last.safetensors: neither this file nor the previous one can be used:\n  \
+         DIR/run/checkpoints/last.safetensors: \
+         tensor `encoder.weight`: its shape is [298, 24], it should be [298, 25]\n      \
+         try: use a file of the same model, or the sizes that belong to this file\n  \
+         DIR/run/checkpoints/previous.safetensors: \
+         tensor `encoder.weight`: its shape is [298, 24], it should be [298, 25]\n      \
+         try: use a file of the same model, or the sizes that belong to this file",
+        "bring one of them back from a copy, or start from the beginning in another folder",
+    );
+}
+
+#[test]
+fn a_training_text_that_is_no_longer_the_same() {
+    let place = Place::new();
+    place.trained("run");
+    change(&place.path("corpus/train.txt"), |bytes| bytes.extend(b"ba do\n"));
+    place.check_refusal(
+        &mut place.resume("run"),
+        "DIR/run: the training text is another one than when the run began (DIR/corpus/train.txt)",
+        "bring back the old text, or start a new run",
+    );
+    change(&place.path("corpus/train.txt"), |bytes| bytes.extend(b"a new word\n"));
+    place.check_refusal(
+        &mut place.resume("run"),
+        "DIR/run: the training text is another one than when the run began (DIR/corpus/train.txt)",
+        "bring back the old text, or start a new run",
+    );
+}
+
+#[test]
+fn corpora() {
+    let place = Place::new();
+    let check = |name: &str, contents: Option<&[u8]>, settings: &[&str], problem: &str, advice: &str| {
+        if let Some(contents) = contents {
+            fs::write(place.path(name), contents).unwrap();
+        }
+        let mut command = bowline(["train", "--threads", "1", "--data"]);
+        command.arg(place.path(name)).arg("--out").arg(place.path("run")).args(settings);
+        place.check_refusal(&mut command, problem, advice);
+        assert!(!place.path("run").exists(), "nothing is made for a run that cannot be");
+    };
+    fs::create_dir(place.path("folder")).unwrap();
+    check(
+        "folder",
+        None,
+        &[],
+        "DIR/folder: no corpus is in this folder; looked for train.txt, valid.txt, test.txt; or ptb.train.txt, \
+         ptb.valid.txt, ptb.test.txt; or wiki.train.tokens, wiki.valid.tokens, wiki.test.tokens",
+        "name the three files so, or give one text file, which is then split by itself",
+    );
+    check(
+        "folder/train.txt",
+        Some(b"a b c\n"),
+        &[],
+        "DIR/folder/train.txt: 1 lines are too few to split: 80% train, 10% valid and 10% test need 10",
+        "put one sentence on each line, or give a folder with train.txt, valid.txt and test.txt",
+    );
+    check(
+        "folder",
+        None,
+        &[],
+        "DIR/folder: the corpus is not complete; missing: valid.txt, test.txt",
+        "put the missing file there, or give one text file, which is then split by itself",
+    );
+    check(
+        "nowhere",
+        None,
+        &[],
+        "DIR/nowhere: there is no such file or folder",
+        "check the path; `ptb`, `wikitext-2` and `demo` are known by name",
+    );
+    check("empty.txt", Some(b""), &[], "DIR/empty.txt: the file is empty", "put text in it, one sentence a line");
+    check(
+        "blank.txt",
+        Some(&[b'\n'; 100]),
+        &[],
+        "DIR/blank.txt: the training text has no words; there is nothing to learn",
+        "use a text of at least two different words",
+    );
+    check(
+        "one.txt",
+        Some("word word\n".repeat(100).as_bytes()),
+        &[],
+        "DIR/one.txt: the training text has only one word, `word`; there is nothing to learn",
+        "use a text of at least two different words",
+    );
+    check(
+        "latin.txt",
+        Some(b"one two\ncaf\xE9 au lait\n"),
+        &[],
+        "DIR/latin.txt:2: not UTF-8: byte 0xE9 at column 4",
+        "convert the file to UTF-8, for example `iconv -f ISO-8859-1 -t UTF-8 OLD > NEW`",
+    );
+    check(
+        "short.txt",
+        Some("a b c\n".repeat(30).as_bytes()),
+        &["--set", "batch=200"],
+        "DIR/short.txt: the text is too short: 96 tokens, and 200 streams (setting `batch`) need at least 201",
+        "use a longer text, one sentence a line",
+    );
+    check(
+        "short.txt",
+        None,
+        &["--vocab-size", "2"],
+        "setting `data.vocab_size`: 2 is impossible",
+        "a value of at least 3, or 0 to keep all words",
+    );
+}
+
+#[test]
+fn a_public_corpus_that_is_not_there() {
+    let place = Place::new();
+    let empty = place.path("data");
+    fs::create_dir(&empty).unwrap();
+    let mut train = bowline(["train", "--data", "ptb", "--out"]);
+    place.check_refusal(
+        train.arg(place.path("run")).env("XDG_DATA_HOME", &empty),
+        "DIR/data/bowline/ptb: the corpus `ptb` is not there; missing: ptb.train.txt, ptb.valid.txt, ptb.test.txt",
+        "`bowline data get ptb`, or `--data DIR` with a copy of your own",
+    );
+    let model = place.trained("model");
+    let mut eval = bowline(["eval", "--data", "wikitext-2"]);
+    place.check_refusal(
+        eval.arg(&model).env("XDG_DATA_HOME", &empty),
+        "DIR/data/bowline/wikitext-2: the corpus `wikitext-2` is not there; missing: train.txt, valid.txt, test.txt",
+        "`bowline data get wikitext-2`, or `--data DIR` with a copy of your own",
+    );
+    place.check_refusal(
+        bowline(["data", "get", "penn"]).env("XDG_DATA_HOME", &empty),
+        "`penn`: there is no such corpus",
+        "one of ptb, wikitext-2, or `--data DIR` with files of your own",
+    );
+    place.check_refusal(
+        bowline(["data", "verify", "penn"]).env("XDG_DATA_HOME", &empty),
+        "`penn`: there is no such corpus",
+        "one of ptb, wikitext-2, or `--data DIR` with files of your own",
+    );
+    assert_eq!(fs::read_dir(&empty).unwrap().count(), 0);
+
+    // A file under the right name that is another one is not used.
+    fs::create_dir_all(empty.join("bowline/ptb")).unwrap();
+    for split in ["train", "valid", "test"] {
+        fs::write(empty.join(format!("bowline/ptb/ptb.{split}.txt")), "a b\n").unwrap();
+    }
+    place.check_refusal(
+        train.env("XDG_DATA_HOME", &empty),
+        "DIR/data/bowline/ptb/ptb.train.txt: this is not the file of the corpus `ptb`: \
+         its SHA-256 is SHA256, not SHA256",
+        "move it away and run `bowline data get ptb`, or use `--data DIR` for your own text",
+    );
+}
