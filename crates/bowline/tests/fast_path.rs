@@ -5,7 +5,7 @@ mod oracle;
 
 use bowline::architecture::Architecture;
 use bowline::batch::Window;
-use bowline::model::{AugmentedLoss, LayerState, Masks, Network, State, Use};
+use bowline::model::{AugmentedForm, AugmentedLoss, LayerState, Masks, Network, State, Use};
 use bowline::optim;
 use bowline::params::Params;
 use bowline_kernels::{Isa, Team};
@@ -69,7 +69,12 @@ fn every_gradient_agrees_with_the_oracle() {
                     });
                     let mut state = fast_state(&case.state.h, &case.state.c);
                     network.pack(&weights, Use::Train);
-                    let augmented = (augment != "off").then_some(AugmentedLoss { tau: 3.0, gamma: 0.65, flow });
+                    let augmented = (augment != "off").then_some(AugmentedLoss {
+                        tau: 3.0,
+                        gamma: 0.65,
+                        flow,
+                        form: AugmentedForm::Exact,
+                    });
                     let loss = network.train(&weights, &window, &mut state, masks.as_ref(), augmented, &mut gradient);
 
                     let words = window.targets.len() as f64;
@@ -101,7 +106,12 @@ fn from_fixture(fixture: &Fixture, case: &TorchCase) -> FromFixture {
         architecture,
         weights: params(architecture, &fixture.params(case)),
         state: fast_state(&layers(&fixture.state.h), &layers(&fixture.state.c)),
-        augment: case.augment.map(|a| AugmentedLoss { tau: a.tau as f32, gamma: a.gamma as f32, flow: a.flow }),
+        augment: case.augment.map(|a| AugmentedLoss {
+            tau: a.tau as f32,
+            gamma: a.gamma as f32,
+            flow: a.flow,
+            form: AugmentedForm::Exact,
+        }),
     }
 }
 
@@ -160,7 +170,7 @@ fn the_bits_of_a_gradient_do_not_depend_on_the_number_of_threads() {
             Window { steps: 17, batch: 5, inputs: case.window.inputs.clone(), targets: case.window.targets.clone() };
         let mut state = fast_state(&case.state.h, &case.state.c);
         network.pack(&weights, Use::Train);
-        let augment = Some(AugmentedLoss { tau: 20.0, gamma: 0.65, flow: true });
+        let augment = Some(AugmentedLoss { tau: 20.0, gamma: 0.65, flow: true, form: AugmentedForm::Exact });
         let loss = network.train(&weights, &window, &mut state, None, augment, &mut gradient);
         let norm = optim::global_norm(network.team(), network.isa(), &gradient);
         (gradient.data().iter().map(|g| g.to_bits()).collect::<Vec<_>>(), loss, norm.to_bits(), state)
@@ -168,5 +178,48 @@ fn the_bits_of_a_gradient_do_not_depend_on_the_number_of_threads() {
     let one = run(1);
     for threads in [2, 3, 8] {
         assert!(run(threads) == one, "{threads} threads");
+    }
+}
+
+/// At a high temperature the exact augmented loss and the second-order form must agree, in value and in gradient.
+#[test]
+fn the_second_order_form_is_the_limit_of_the_exact_one() {
+    let architecture = Architecture { vocab: 103, hidden: 21, layers: 2, tied: true };
+    let case = Case::random(architecture, (11, 3), 0.6, Some(0.7), 13);
+    let weights = params(architecture, &case.params);
+    let window =
+        Window { steps: 11, batch: 3, inputs: case.window.inputs.clone(), targets: case.window.targets.clone() };
+    let masks = case
+        .masks
+        .as_ref()
+        .map(|m| Masks { input: narrow(&m.input), states: m.layers.iter().map(|m| narrow(m)).collect() });
+    let run = |augment: Option<AugmentedLoss>| {
+        let team = Arc::new(Team::new(2));
+        let mut network = Network::new(architecture, team, Isa::detect(), Use::Train, 11, 3);
+        let (mut gradient, mut state) = (Params::zeros(architecture), fast_state(&case.state.h, &case.state.c));
+        network.pack(&weights, Use::Train);
+        let loss = network.train(&weights, &window, &mut state, masks.as_ref(), augment, &mut gradient);
+        (loss.kl, gradient.data().iter().map(|&g| f64::from(g)).collect::<Vec<f64>>())
+    };
+    let (_, without) = run(None);
+    // A weight of tau^2, so that the part that matters does not vanish; at this temperature the next order is a hundredth.
+    let (tau, gamma) = (400.0, 400.0);
+    for flow in [false, true] {
+        let loss = |form| run(Some(AugmentedLoss { tau, gamma, flow, form }));
+        let (kl, exact) = loss(AugmentedForm::Exact);
+        let (kl_gram, gram) = loss(AugmentedForm::Gram { shares: 1, turn: 5 });
+        assert!((kl - kl_gram).abs() < 0.02 * kl, "flow {flow}: J_aug {kl:e}, second order {kl_gram:e}");
+        let part = |all: &[f64]| all.iter().zip(&without).map(|(a, b)| a - b).collect::<Vec<f64>>();
+        let (exact, gram) = (part(&exact), part(&gram));
+        let norm = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let difference: Vec<f64> = exact.iter().zip(&gram).map(|(a, b)| a - b).collect();
+        let relative = norm(&difference) / norm(&exact);
+        assert!(relative < 0.02, "flow {flow}: gradients differ by {relative}");
+        // Over all turns, the shares of the words add up to nearly the whole.
+        let turns: Vec<Vec<f64>> = (0..4).map(|turn| part(&loss(AugmentedForm::Gram { shares: 4, turn }).1)).collect();
+        let mean: Vec<f64> = (0..gram.len()).map(|i| turns.iter().map(|t| t[i]).sum::<f64>() / 4.0).collect();
+        let difference: Vec<f64> = mean.iter().zip(&gram).map(|(a, b)| a - b).collect();
+        let relative = norm(&difference) / norm(&gram);
+        assert!(relative < 0.15, "flow {flow}: the shares differ from the whole by {relative}");
     }
 }

@@ -7,7 +7,7 @@ pub use presets::{Size, preset};
 
 use crate::architecture::Architecture;
 use crate::error::{Error, Result};
-use crate::model::{AugmentedLoss, KeepProb};
+use crate::model::{AugmentedForm, AugmentedLoss, KeepProb};
 use crate::optim::Schedule;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -71,6 +71,17 @@ pub enum TargetGradient {
     Stop,
 }
 
+/// How the augmented loss is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// As the paper has it.
+    #[default]
+    Exact,
+    /// To second order at high temperature, for tied models: an approximation that costs almost nothing.
+    Gram,
+}
+
 /// The corpus of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,7 +104,13 @@ pub struct AugmentConfig {
     pub gamma: f32,
     /// Through `y~` or not.
     pub gradient: TargetGradient,
+    /// Exact, or the cheap approximation.
+    #[serde(default)]
+    pub form: Form,
 }
+
+/// The second-order form looks at one word of the vocabulary in so many, others each step.
+const GRAM_SHARES: usize = 8;
 
 /// When a checkpoint is written, besides at the end of each epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -161,12 +178,16 @@ impl Config {
         Architecture { vocab, hidden: self.hidden, layers: self.layers, tied: self.model.tied() }
     }
 
-    /// The augmented loss, if the model has it.
-    pub fn augmented_loss(&self) -> Option<AugmentedLoss> {
+    /// The augmented loss of a training step, if the model has it.
+    pub fn augmented_loss(&self, step: u64) -> Option<AugmentedLoss> {
         self.model.augmented().then_some(AugmentedLoss {
             tau: self.augment.tau,
             gamma: self.augment.gamma,
             flow: self.augment.gradient == TargetGradient::Flow,
+            form: match self.augment.form {
+                Form::Exact => AugmentedForm::Exact,
+                Form::Gram => AugmentedForm::Gram { shares: GRAM_SHARES, turn: step },
+            },
         })
     }
 
@@ -210,6 +231,10 @@ impl Config {
         let (tau, gamma) = (self.augment.tau, self.augment.gamma);
         check("augment.tau", tau.is_finite() && tau > 0.0, &tau, positive)?;
         check("augment.gamma", gamma.is_finite() && gamma >= 0.0, &gamma, "of at least 0")?;
+        if self.augment.form == Form::Gram && self.model == ModelKind::Al {
+            let advice = "`augment.form=exact`, or `--model real`, whose classifier reuses the embedding";
+            return Err(Error::config("augment.form", "the second-order form is for tied models", advice));
+        }
         let every = self.checkpoint.every_seconds;
         check("checkpoint.every_seconds", f(every) && every >= 0.0, &every, "of at least 0")?;
         let words = self.data.vocab_size;

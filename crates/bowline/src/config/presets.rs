@@ -1,6 +1,6 @@
 //! The paper's settings by network size and corpus (appendix A, and for what it leaves out `docs/paper.md`).
 
-use super::{AugmentConfig, CheckpointConfig, Config, DataConfig, ModelKind, TargetGradient, VERSION};
+use super::{AugmentConfig, CheckpointConfig, Config, DataConfig, Form, ModelKind, TargetGradient, VERSION};
 use crate::model::KeepProb;
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +68,12 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         validation_streams: 10,
         data: DataConfig { source: data.to_owned(), vocab_size: 0, tokenize: false },
         // gamma: the middle of the paper's 0.5 .. 0.8 (PTB) and 1.0 .. 1.5 (WikiText-2)
-        augment: AugmentConfig { tau: 20.0, gamma: if wikitext { 1.25 } else { 0.65 }, gradient: TargetGradient::Stop },
+        augment: AugmentConfig {
+            tau: 20.0,
+            gamma: if wikitext { 1.25 } else { 0.65 },
+            gradient: TargetGradient::Stop,
+            form: Form::Exact,
+        },
         checkpoint: CheckpointConfig { every_seconds: 300.0 },
     };
     if data == "demo" { demo(config) } else { config }

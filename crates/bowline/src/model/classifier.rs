@@ -3,6 +3,7 @@
 //! The logits of a window are worked on in blocks of rows: product, loss and gradient, product back, while a block is
 //! still in the cache.
 
+use super::gram::{Gram, GramLoss};
 use crate::params::Params;
 use bowline_kernels::loss::{self, Augment, Bias, Loss};
 use bowline_kernels::{Into, Isa, Mat, PackedB, Team, elementwise, gemm, gemm_alone};
@@ -19,6 +20,22 @@ pub struct AugmentedLoss {
     pub gamma: f32,
     /// Whether the gradient flows through `y~` into the embedding.
     pub flow: bool,
+    /// Exactly, or to second order.
+    pub form: AugmentedForm,
+}
+
+/// How `KL(y~ || y^)` is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AugmentedForm {
+    /// As it stands.
+    Exact,
+    /// To second order (tied models only), from one word of the vocabulary in `shares`, another one each `turn`.
+    Gram {
+        /// One word in so many.
+        shares: usize,
+        /// The number of the training step.
+        turn: u64,
+    },
 }
 
 /// The classifier's buffers and packed weights, allocated once.
@@ -39,6 +56,7 @@ pub struct Classifier {
     /// (blocks, V): each block's share of the bias's gradient, when there is a bias.
     d_bias: Vec<f32>,
     augmented: Augmented,
+    gram: Gram,
 }
 
 /// What only the augmented loss needs; empty without it.
@@ -96,6 +114,7 @@ impl Classifier {
                 d_scores: Vec::new(),
                 target_vectors: Vec::new(),
             },
+            gram: Gram::default(),
         }
     }
 
@@ -163,6 +182,15 @@ impl Classifier {
     ) -> WindowLoss {
         let (isa, v, d, rows) = (self.isa, self.vocab, self.hidden, targets.len());
         let tied = params.architecture().tied;
+        let gram = augment.and_then(|augment| match augment.form {
+            AugmentedForm::Exact => None,
+            AugmentedForm::Gram { shares, turn } => {
+                let AugmentedLoss { tau, gamma, flow, .. } = augment;
+                Some(GramLoss { tau, gamma, flow, shares, turn, scale })
+            }
+        });
+        assert!(tied || gram.is_none(), "the second-order form is for tied models");
+        let augment = augment.filter(|augment| augment.form == AugmentedForm::Exact);
         if let Some(augment) = augment {
             self.estimate_targets(team, params, targets, augment);
         }
@@ -218,6 +246,10 @@ impl Classifier {
             Some(AugmentedLoss { flow: true, .. }) => self.flow_back(team, targets, tied, params, d_params, scratch),
             _ if !tied => d_params.embedding_mut().fill(0.0),
             _ => {}
+        }
+        if let Some(gram) = gram {
+            let (embedding, d_embedding) = (params.embedding(), d_params.embedding_mut());
+            sum.kl += self.gram.train(team, gram, embedding, h, targets, d, d_h, d_embedding, scratch);
         }
         sum
     }

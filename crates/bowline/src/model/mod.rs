@@ -3,13 +3,14 @@
 pub mod classifier;
 pub mod dropout;
 pub mod embedding;
+mod gram;
 pub mod lstm;
 
 use crate::architecture::Architecture;
 use crate::batch::Window;
 use crate::params::Params;
 use bowline_kernels::{Isa, PackedB, Team};
-pub use classifier::{AugmentedLoss, Classifier, WindowLoss};
+pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss};
 pub use dropout::{KeepProb, Masks};
 pub use lstm::{LayerState, Lstm};
 use std::sync::Arc;

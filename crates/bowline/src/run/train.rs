@@ -11,7 +11,7 @@ use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::eval::Evaluator;
 use crate::event::{EpochEnd, Event, Progress};
-use crate::model::{Masks, Network, State, Use};
+use crate::model::{AugmentedForm, Masks, Network, State, Use};
 use crate::model_folder::{Contents, ModelCard, ModelFolder};
 use crate::optim;
 use crate::params::Params;
@@ -252,7 +252,7 @@ impl<'a> Trainer<'a> {
             &*masks
         });
         self.network.pack(&self.params, Use::Train);
-        let augment = self.config.augmented_loss();
+        let augment = self.config.augmented_loss(self.position.step);
         let stop = || watch.stop();
         let Some(loss) =
             self.network.train_until(&self.params, window, &mut self.state, masks, augment, &mut self.gradient, &stop)
@@ -293,7 +293,7 @@ impl<'a> Trainer<'a> {
     fn means(&self) -> (f64, f64, f64) {
         let words = self.position.words.max(1) as f64;
         let (ce, kl) = (self.position.ce / words, self.position.kl / words);
-        let alpha = self.config.augmented_loss().map_or(0.0, |a| f64::from(a.gamma * a.tau));
+        let alpha = self.config.augmented_loss(0).map_or(0.0, |a| f64::from(a.gamma * a.tau));
         (ce + alpha * kl, ce.exp(), kl)
     }
 
@@ -491,7 +491,7 @@ fn memory(config: &Config, vocab: usize) -> usize {
     let architecture = config.architecture(vocab);
     let (d, rows) = (config.hidden, config.batch * config.unroll);
     let classifier = vocab * d;
-    let augmented = match config.augmented_loss() {
+    let augmented = match config.augmented_loss(0).filter(|a| a.form == AugmentedForm::Exact) {
         None => 0,
         Some(a) => rows.min(vocab) * vocab * (1 + usize::from(a.flow)) + usize::from(a.flow) * rows * vocab,
     };
@@ -519,11 +519,12 @@ fn recipe(config: &Config) -> Vec<(String, String)> {
     if config.second_training_epochs > 0 {
         recipe.push(("epochs of the second training".to_owned(), config.second_training_epochs.to_string()));
     }
-    if let Some(augment) = config.augmented_loss() {
+    if let Some(augment) = config.augmented_loss(0) {
         let way = if augment.flow { "flows through the target" } else { "stops at the target" };
+        let form = if augment.form == AugmentedForm::Exact { "exact" } else { "second order" };
         recipe.push((
             "augmented loss".to_owned(),
-            format!("tau {}, gamma {}, gradient {way}", augment.tau, augment.gamma),
+            format!("{form}, tau {}, gamma {}, gradient {way}", augment.tau, augment.gamma),
         ));
     }
     recipe

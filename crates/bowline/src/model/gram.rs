@@ -1,0 +1,132 @@
+//! The augmented loss at high temperature, to second order: a cheap approximation for tied models.
+//!
+//! With `W = L^T` the two distributions of `J_aug = KL(y~ || y^)` have the logits `L^T u / tau` and `L^T h / tau`. When
+//! `tau` is high, both are nearly uniform, and to second order
+//!
+//! ```text
+//! J_aug = Var_i(delta_i) / (2 tau^2),   delta_i = <l_i, v>,   v = h - u
+//! ```
+//!
+//! with the variance taken uniformly over the words `i`: what eq. 15 of the paper says of the gradient, integrated. The
+//! variance is `v^T C v`, where `C` is the covariance of the word vectors, (d, d), so no logits of `y~` are needed.
+//! `C` and its gradient would still cost a pass over the vocabulary each; so every window takes a different share of the
+//! words, in turn, and scales up. It is an approximation of an approximation, and an unbiased one of the second kind.
+
+use super::embedding;
+use bowline_kernels::{Into, Mat, PackedB, Team, gemm};
+
+/// What the loss is computed with.
+#[derive(Clone, Copy)]
+pub(super) struct GramLoss {
+    pub(super) tau: f32,
+    pub(super) gamma: f32,
+    pub(super) flow: bool,
+    /// One word in so many is used, beginning with word `turn % shares`.
+    pub(super) shares: usize,
+    pub(super) turn: u64,
+    /// Factor of the whole loss, `1 / B`.
+    pub(super) scale: f32,
+}
+
+/// Room to work in.
+#[derive(Default)]
+pub(super) struct Gram {
+    /// (n, d): the vectors of this turn's words, less their mean.
+    words: Vec<f32>,
+    mean: Vec<f32>,
+    /// (d, d): `sum_i l_i l_i^T` of those.
+    moment: Vec<f32>,
+    /// (T B, d): `v`, and the moment times it.
+    v: Vec<f32>,
+    moment_v: Vec<f32>,
+    /// (d, d): `sum_t v_t h_t^T`.
+    outer: Vec<f32>,
+    /// (n, d).
+    d_words: Vec<f32>,
+}
+
+impl Gram {
+    /// Adds the loss's gradient to `d_h` and `d_embedding`; returns the sum of `J_aug` over the rows of `h`.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn train(
+        &mut self,
+        team: &Team,
+        loss: GramLoss,
+        embedding: &[f32],
+        h: &[f32],
+        targets: &[u32],
+        d: usize,
+        d_h: &mut [f32],
+        d_embedding: &mut [f32],
+        scratch: &mut PackedB,
+    ) -> f64 {
+        let (rows, vocab) = (targets.len(), embedding.len() / d);
+        let shares = loss.shares.min(vocab);
+        let first = (loss.turn % shares as u64) as usize;
+        let n = (vocab - first).div_ceil(shares);
+        self.center(embedding, d, first, shares, n);
+        let words = Mat::new(&self.words[..n * d], n, d);
+        // C n = sum_i l_i l_i^T
+        scratch.pack(team, words);
+        self.moment.resize(d * d, 0.0);
+        gemm(team, words.t(), scratch, &mut self.moment, Into::Overwrite);
+        // v = h - u
+        resize(&mut self.v, rows * d);
+        embedding::forward(embedding, targets, None, d, &mut self.v[..rows * d]);
+        self.v[..rows * d].iter_mut().zip(h).for_each(|(v, h)| *v = h - *v);
+        let v = Mat::new(&self.v[..rows * d], rows, d);
+        // C v, and J_aug = <v, C v> / (2 tau^2)
+        scratch.pack(team, Mat::new(&self.moment, d, d));
+        resize(&mut self.moment_v, rows * d);
+        let moment_v = &mut self.moment_v[..rows * d];
+        gemm(team, v, scratch, moment_v, Into::Overwrite);
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+        let squares: f64 =
+            self.v[..rows * d].chunks_exact(d).zip(moment_v.chunks_exact(d)).map(|(a, b)| dot(a, b)).sum();
+        // d_h = (gamma / tau) C v
+        let factor = loss.scale * loss.gamma / (loss.tau * n as f32);
+        d_h.iter_mut().zip(&*moment_v).for_each(|(d_h, x)| *d_h += factor * x);
+        // d_l_i = (gamma / (tau n)) sum_t <v_t, l_i> h_t; through both distributions when the gradient flows, so v for h
+        scratch.pack(team, if loss.flow { v } else { Mat::new(h, rows, d) });
+        self.outer.resize(d * d, 0.0);
+        gemm(team, v.t(), scratch, &mut self.outer, Into::Overwrite);
+        scratch.pack(team, Mat::new(&self.outer, d, d));
+        resize(&mut self.d_words, n * d);
+        gemm(team, words, scratch, &mut self.d_words[..n * d], Into::Overwrite);
+        for (i, row) in self.d_words[..n * d].chunks_exact(d).enumerate() {
+            let at = (first + i * shares) * d;
+            d_embedding[at..at + d].iter_mut().zip(row).for_each(|(g, x)| *g += factor * x);
+        }
+        if loss.flow {
+            for (&word, row) in targets.iter().zip(moment_v.chunks_exact(d)) {
+                let at = word as usize * d;
+                d_embedding[at..at + d].iter_mut().zip(row).for_each(|(g, x)| *g -= factor * x);
+            }
+        }
+        squares / (2.0 * n as f64 * f64::from(loss.tau) * f64::from(loss.tau))
+    }
+
+    fn center(&mut self, embedding: &[f32], d: usize, first: usize, shares: usize, n: usize) {
+        // The first turn has the most words, so later ones need no more room.
+        resize(&mut self.words, n * d);
+        self.mean.clear();
+        self.mean.resize(d, 0.0);
+        let vectors = (0..n).map(|i| &embedding[(first + i * shares) * d..][..d]);
+        for vector in vectors.clone() {
+            self.mean.iter_mut().zip(vector).for_each(|(mean, x)| *mean += x);
+        }
+        self.mean.iter_mut().for_each(|mean| *mean /= n as f32);
+        for (out, vector) in self.words.chunks_exact_mut(d).zip(vectors) {
+            for ((out, x), mean) in out.iter_mut().zip(vector).zip(&self.mean) {
+                *out = x - mean;
+            }
+        }
+    }
+}
+
+/// Never shorter than it was, so that later windows allocate nothing.
+fn resize(buffer: &mut Vec<f32>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, 0.0);
+    }
+}
