@@ -45,7 +45,7 @@ impl Trial {
 
     /// Starts a run and kills it after a part of the usual time; less, if it was faster than that.
     fn killed(&self, run: &str, mut part: f64) {
-        loop {
+        for _ in 0..ATTEMPTS {
             let path = self.path(run);
             let mut child = start(&mut self.train(run), &path);
             std::thread::sleep(Duration::from_secs_f64(part * self.seconds));
@@ -55,6 +55,7 @@ impl Trial {
             fs::remove_dir_all(path).unwrap();
             part *= 0.7;
         }
+        panic!("{run} was always over before it could be killed");
     }
 
     #[track_caller]
@@ -128,6 +129,8 @@ fn interrupt(child: &Child) {
     assert!(status.success());
 }
 
+/// How often something is tried that depends on the machine's pace.
+const ATTEMPTS: usize = 20;
 const EPOCHS: [&str; 2] = ["--epochs", "6"];
 const OFTEN: [&str; 2] = ["--set", "checkpoint.every_seconds=0.05"];
 
@@ -195,7 +198,7 @@ fn every_number_of_threads_gives_the_same_bits() {
 
 /// Interrupts a run once it is under way, `times` times; again in another folder if it was over before.
 fn interrupted(trial: &Trial, run: &str, times: usize) -> (Ended, Duration) {
-    loop {
+    for _ in 0..ATTEMPTS {
         let path = trial.path(run);
         let mut child = start(&mut trial.train(run), &path);
         wait_for(&mut child, || fs::read_to_string(path.join("events.jsonl")).is_ok_and(|t| t.contains("progress")));
@@ -209,6 +212,7 @@ fn interrupted(trial: &Trial, run: &str, times: usize) -> (Ended, Duration) {
         }
         fs::remove_dir_all(path).unwrap();
     }
+    panic!("{run} was always over before it could be interrupted");
 }
 
 #[test]
@@ -273,7 +277,7 @@ fn middle(bytes: &mut [u8]) -> &mut u8 {
 /// A run that was killed when it had both checkpoints, in the middle.
 fn with_both_checkpoints(trial: &Trial, run: &str) {
     let path = trial.path(run);
-    loop {
+    for _ in 0..ATTEMPTS {
         let mut child = start(&mut trial.train(run), &path);
         let exists = |name: &str| path.join("checkpoints").join(name).exists();
         wait_for(&mut child, || exists("previous.safetensors"));
@@ -283,6 +287,7 @@ fn with_both_checkpoints(trial: &Trial, run: &str) {
         }
         fs::remove_dir_all(&path).unwrap();
     }
+    panic!("{run} never had both checkpoints when it was killed");
 }
 
 #[test]
