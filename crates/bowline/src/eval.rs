@@ -69,6 +69,11 @@ impl Evaluator {
     /// `-log p` of every word of `ids` after the first, in order. The predictions are cut into contiguous streams of nearly
     /// equal length, each starting from an empty state.
     pub fn nll(&mut self, params: &Params, ids: &[u32]) -> Vec<f64> {
+        self.nll_until(params, ids, &|| false).unwrap_or_default()
+    }
+
+    /// [`Evaluator::nll`], given up as soon as `stop` says so. It is asked every few hundred words.
+    pub fn nll_until(&mut self, params: &Params, ids: &[u32], stop: &dyn Fn() -> bool) -> Option<Vec<f64>> {
         self.network.pack(params, Use::Evaluate);
         let total = ids.len().saturating_sub(1);
         let first = |stream: usize| stream * total / self.streams;
@@ -77,6 +82,9 @@ impl Evaluator {
         let mut state = State::zeros(self.architecture, self.streams);
         let mut window = Window { batch: self.streams, ..Window::default() };
         for start in (0..longest).step_by(self.steps) {
+            if stop() {
+                return None;
+            }
             window.steps = self.steps.min(longest - start);
             window.inputs.clear();
             window.targets.clear();
@@ -97,7 +105,7 @@ impl Evaluator {
                 }
             }
         }
-        out
+        Some(out)
     }
 
     /// The distribution of every word of `ids` after the first, given all before it, in order: `each(position, y)`, where
@@ -128,8 +136,25 @@ impl Evaluator {
     /// The perplexities of a split.
     pub fn evaluate(&mut self, params: &Params, ids: &[u32], unk: Option<u32>, eos: u32) -> Evaluation {
         let nll = self.nll(params, ids);
+        self.scores(ids, &nll, unk, eos)
+    }
+
+    /// [`Evaluator::evaluate`], given up as soon as `stop` says so.
+    pub fn evaluate_until(
+        &mut self,
+        params: &Params,
+        ids: &[u32],
+        unk: Option<u32>,
+        eos: u32,
+        stop: &dyn Fn() -> bool,
+    ) -> Option<Evaluation> {
+        let nll = self.nll_until(params, ids, stop)?;
+        Some(self.scores(ids, &nll, unk, eos))
+    }
+
+    fn scores(&self, ids: &[u32], nll: &[f64], unk: Option<u32>, eos: u32) -> Evaluation {
         let score = |keep: &dyn Fn(u32) -> bool| {
-            Score::of(ids.iter().skip(1).zip(&nll).filter(|(id, _)| keep(**id)).map(|(_, x)| *x))
+            Score::of(ids.iter().skip(1).zip(nll).filter(|(id, _)| keep(**id)).map(|(_, x)| *x))
         };
         Evaluation {
             all: score(&|_| true),

@@ -238,6 +238,46 @@ fn ctrl_c_saves_and_says_how_to_go_on() {
 }
 
 #[test]
+fn ctrl_c_is_heard_during_an_evaluation() {
+    let place = Place::new();
+    // Long enough to be in the middle of it: some 300,000 words, one stream.
+    fs::write(place.path("corpus/valid.txt"), common::text(2, 40_000, 300)).unwrap();
+    let train = |run: &str| {
+        let mut command = place.train(run);
+        command.args(["--epochs", "1", "--set", "validation_streams=1"]);
+        command
+    };
+    finish(&mut train("undisturbed")).success();
+    let path = place.path("stopped");
+    let stop = |child: Child| {
+        std::thread::sleep(Duration::from_millis(100));
+        let begin = Instant::now();
+        interrupt(&child);
+        let ended = end(child);
+        assert_eq!(ended.code, Some(130), "{ended:?}");
+        assert!(begin.elapsed() < Duration::from_secs(2));
+    };
+    // The first time in the validation, which begins soon after the last line of the epoch's steps.
+    let mut child = start(&mut train("stopped"), &path);
+    let steps =
+        |e: &serde_json::Value| e["epoch_step"].as_u64().unwrap_or(0) + 6 >= e["epoch_steps"].as_u64().unwrap_or(99);
+    wait_for(&mut child, || {
+        fs::read_to_string(path.join("events.jsonl")).is_ok_and(|text| {
+            text.lines().last().and_then(|line| serde_json::from_str(line).ok()).is_some_and(|event| steps(&event))
+        })
+    });
+    stop(child);
+    assert!(!path.join("best").exists());
+    // The second time in the final evaluation.
+    let mut child = start(&mut place.resume("stopped"), &path);
+    wait_for(&mut child, || path.join("best/README.md").exists());
+    stop(child);
+    assert!(!path.join("summary.json").exists());
+    finish(&mut place.resume("stopped")).success();
+    assert_eq!(result(&path), result(&place.path("undisturbed")));
+}
+
+#[test]
 fn a_second_ctrl_c_quits_and_nothing_is_lost() {
     let trial = Trial::new(&EPOCHS);
     let (ended, took) = interrupted(&trial, "quit", 2);

@@ -180,15 +180,17 @@ impl<'a> Trainer<'a> {
         let streams = Streams::new(&corpus.train.ids, self.config.batch, self.config.unroll);
         self.announce(&streams, watch)?;
         while self.position.ended.is_none() {
-            if !self.epoch(&streams, watch)? {
-                self.save()?;
+            let stopped = !self.epoch(&streams, watch)? || !self.end_of_epoch(watch)?;
+            self.save()?;
+            if stopped {
                 return Ok(Outcome::Stopped(self.position));
             }
-            self.end_of_epoch(watch)?;
-            self.save()?;
         }
-        let summary = self.finish(watch)?;
-        Ok(Outcome::Finished(Box::new(summary)))
+        // What is evaluated here is in `best/` already, and the checkpoint says that the training is over.
+        Ok(match self.finish(watch)? {
+            Some(summary) => Outcome::Finished(Box::new(summary)),
+            None => Outcome::Stopped(self.position),
+        })
     }
 
     /// Says what is going to happen. A new run saves its first checkpoint at once.
@@ -318,16 +320,20 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// Validates, keeps the model if it is the best so far, and decides what comes next.
-    fn end_of_epoch(&mut self, watch: &mut dyn Watch) -> Result<()> {
+    /// Validates, keeps the model if it is the best so far, and decides what comes next; false if asked to stop before:
+    /// then the position is still that of the epoch's last step, and going on from it validates anew.
+    fn end_of_epoch(&mut self, watch: &mut dyn Watch) -> Result<bool> {
         let begin = Instant::now();
         let corpus = self.corpus;
-        let valid = self.evaluator(self.config.validation_streams).evaluate(
+        let Some(valid) = self.evaluator(self.config.validation_streams).evaluate_until(
             &self.params,
             &corpus.valid.ids,
             corpus.vocabulary.unk(),
             corpus.vocabulary.eos(),
-        );
+            &|| watch.stop(),
+        ) else {
+            return Ok(false);
+        };
         self.clock.validation = begin.elapsed().as_secs_f64();
         self.require_finite(&[("the loss on the validation split", valid.all.nll)])?;
         let (epoch, valid, learning_rate) = (self.position.epoch, valid.all.perplexity, self.learning_rate());
@@ -358,17 +364,21 @@ impl<'a> Trainer<'a> {
                 self.position.ended = Some(if over { "done" } else { "patience" }.to_owned());
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Evaluates the best model with one stream and writes the summary.
-    fn finish(&mut self, watch: &mut dyn Watch) -> Result<Summary> {
+    /// Evaluates the best model with one stream and writes the summary; none if asked to stop before.
+    fn finish(&mut self, watch: &mut dyn Watch) -> Result<Option<Summary>> {
         let folder = ModelFolder::load(self.folder.best())?;
         let (corpus, vocabulary) = (self.corpus, &self.corpus.vocabulary);
         let mut evaluator = self.evaluator(1);
-        let mut evaluate =
-            |ids: &[u32]| evaluator.evaluate(&folder.params, ids, vocabulary.unk(), vocabulary.eos()).all;
-        let (valid, test) = (evaluate(&corpus.valid.ids), evaluate(&corpus.test.ids));
+        let (unk, eos) = (vocabulary.unk(), vocabulary.eos());
+        let mut evaluate = |ids: &[u32]| {
+            evaluator.evaluate_until(&folder.params, ids, unk, eos, &|| watch.stop()).map(|evaluation| evaluation.all)
+        };
+        let (Some(valid), Some(test)) = (evaluate(&corpus.valid.ids), evaluate(&corpus.test.ids)) else {
+            return Ok(None);
+        };
         self.params = folder.params;
         let weights_sha256 = self.save_best(Some((valid.perplexity, test.perplexity)))?;
         let best_epoch = self.position.best.map_or(0, |best| best.epoch);
@@ -399,7 +409,7 @@ impl<'a> Trainer<'a> {
         let (valid, test) = (valid.perplexity, test.perplexity);
         self.emit(Event::End { time: seconds_since_1970(), reason: ended, best_epoch, valid, test }, watch)?;
         self.log.sync()?;
-        Ok(summary)
+        Ok(Some(summary))
     }
 
     fn evaluator(&self, streams: usize) -> Evaluator {
