@@ -252,7 +252,7 @@ pub struct BenchOptions {
     #[arg(long, value_enum, default_value = "real")]
     pub model: ModelName,
     /// Words in the vocabulary
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..=16_000_000))]
     pub vocab: u32,
     /// Training steps to measure [default: 20, 10 or 5 by size]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]

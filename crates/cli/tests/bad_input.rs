@@ -140,21 +140,17 @@ fn a_damaged_config() {
     );
     check(
         whole.replace("\nhidden = 24", "\nhidden = 0").as_bytes(),
-        "setting `hidden`: 0 is impossible",
-        "a value from 1 to 65536",
+        "DIR/run/config.toml: setting `hidden`: 0 is impossible; possible is a value from 1 to 65536",
+        PUT_BACK,
     );
     check(
         whole.replace("version = 1", "version = 2").as_bytes(),
-        "setting `version`: 2 is impossible",
-        "a value of 1, or another version of bowline",
+        "DIR/run/config.toml: setting `version`: 2 is impossible; possible is a value of 1, or another version of bowline",
+        PUT_BACK,
     );
     check(&whole.as_bytes()[..30], "DIR/run/config.toml: line 3: key with no value, expected `=`", PUT_BACK);
     check(b"", "DIR/run/config.toml: line 1: missing field `version`", PUT_BACK);
-    check(
-        b"version = 1\nmodel = \"\xff\"\n",
-        "DIR/run/config.toml: cannot read: stream did not contain valid UTF-8",
-        "",
-    );
+    check(b"version = 1\nmodel = \"\xff\"\n", "DIR/run/config.toml: line 2: it is not UTF-8", PUT_BACK);
     // Settings that do not belong to the checkpoints.
     check(
         whole.replace("\nhidden = 24", "\nhidden = 25").as_bytes(),
@@ -176,13 +172,13 @@ fn a_training_text_that_is_no_longer_the_same() {
     change(&place.path("corpus/train.txt"), |bytes| bytes.extend(b"ba do\n"));
     place.check_refusal(
         &mut place.resume("run"),
-        "DIR/run: the training text is another one than when the run began (DIR/corpus/train.txt)",
+        "DIR/run: the text is another one than when the run began (DIR/corpus/train.txt)",
         "bring back the old text, or start a new run",
     );
     change(&place.path("corpus/train.txt"), |bytes| bytes.extend(b"a new word\n"));
     place.check_refusal(
         &mut place.resume("run"),
-        "DIR/run: the training text is another one than when the run began (DIR/corpus/train.txt)",
+        "DIR/run: the text is another one than when the run began (DIR/corpus/train.txt)",
         "bring back the old text, or start a new run",
     );
 }

@@ -255,16 +255,19 @@ impl Config {
 
     /// Reads a run's `config.toml`.
     pub fn read(path: &Path) -> Result<Config> {
-        let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
-        let config: Config = toml::from_str(&text).map_err(|e| {
-            let line = e.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-            Error::run(
-                path,
-                format!("line {line}: {}", e.message()),
-                "put back the file that was there when the run began; settings are changed with `bowline train --set`",
-            )
+        const PUT_BACK: &str =
+            "put back the file that was there when the run began; settings are changed with `bowline train --set`";
+        let bytes = std::fs::read(path).map_err(Error::io(path, "read"))?;
+        let line_of = |at: usize| 1 + bytes[..at].iter().filter(|&&byte| byte == b'\n').count();
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|e| Error::run(path, format!("line {}: it is not UTF-8", line_of(e.valid_up_to())), PUT_BACK))?;
+        let config: Config = toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(1, |span| line_of(span.start));
+            Error::run(path, format!("line {line}: {}", e.message()), PUT_BACK)
         })?;
-        config.validate()?;
+        config
+            .validate()
+            .map_err(|e| Error::run(path, e.to_string().replace("\n  try: ", "; possible is "), PUT_BACK))?;
         Ok(config)
     }
 }

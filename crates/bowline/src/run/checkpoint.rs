@@ -5,7 +5,7 @@
 
 use super::folder::RunFolder;
 use crate::architecture::Architecture;
-use crate::corpus::Split;
+use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::model::State;
 use crate::params::Params;
@@ -39,8 +39,8 @@ pub struct Position {
     pub curve: Vec<CurvePoint>,
     /// Bytes of the event log that belong to this position.
     pub log: u64,
-    /// SHA-256 of the training split.
-    pub data_sha256: String,
+    /// SHA-256 of the training, validation and test split.
+    pub data_sha256: [String; 3],
     /// Why the training ended, once it has: `done` or `patience`.
     pub ended: Option<String>,
 }
@@ -106,12 +106,12 @@ pub(super) struct Restored {
 }
 
 /// Reads the newest checkpoint whose content is whole; `None` if none was ever written. One that was made with another
-/// training text than `train` is an error.
+/// text is an error.
 pub(super) fn restore(
     folder: &RunFolder,
     architecture: Architecture,
     batch: usize,
-    train: &Split,
+    corpus: &Corpus,
 ) -> Result<Option<Restored>> {
     let (last, previous) = (folder.last_checkpoint(), folder.previous_checkpoint());
     if !last.exists() && !previous.exists() {
@@ -124,8 +124,9 @@ pub(super) fn restore(
             Error::model(path, POSITION, e.to_string(), "use the program version that wrote this checkpoint")
         })?;
         // Asked before the shapes, which follow from the text: it is the cause, they are the symptom.
-        if position.data_sha256 != train.sha256 {
-            return Ok(None);
+        let splits = [&corpus.train, &corpus.valid, &corpus.test];
+        if let Some((_, split)) = position.data_sha256.iter().zip(splits).find(|(sha256, s)| **sha256 != s.sha256) {
+            return Ok(Err(split));
         }
         if position.first_epoch == 0 || position.epoch < position.first_epoch {
             let problem = format!("epoch {} of a training that begins with {}", position.epoch, position.first_epoch);
@@ -149,15 +150,15 @@ pub(super) fn restore(
             file.copy_to(&names[0], &mut layer.h)?;
             file.copy_to(&names[1], &mut layer.c)?;
         }
-        Ok(Some((params, state, position)))
+        Ok(Ok((params, state, position)))
     })?;
-    let Some((params, state, position)) = newest.value else {
-        return Err(Error::run(
+    let (params, state, position) = newest.value.map_err(|split| {
+        Error::run(
             folder.dir(),
-            format!("the training text is another one than when the run began ({})", train.path.display()),
+            format!("the text is another one than when the run began ({})", split.path.display()),
             "bring back the old text, or start a new run",
-        ));
-    };
+        )
+    })?;
     // A damaged newest checkpoint must not become the previous one in place of the good one that was used.
     if newest.passed_over.is_some() {
         atomic::set_aside(&last)?;

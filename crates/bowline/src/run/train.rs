@@ -80,7 +80,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
     let architecture = config.architecture(corpus.vocabulary.len());
-    let restored = checkpoint::restore(&folder, architecture, config.batch, &corpus.train)?;
+    let restored = checkpoint::restore(&folder, architecture, config.batch, &corpus)?;
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
         watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
     }
@@ -137,12 +137,8 @@ impl<'a> Trainer<'a> {
         let (params, state, position) = match restored {
             Some(restored) => (restored.params, restored.state, restored.position),
             None => {
-                let position = Position {
-                    epoch: 1,
-                    first_epoch: 1,
-                    data_sha256: corpus.train.sha256.clone(),
-                    ..Position::default()
-                };
+                let position =
+                    Position { epoch: 1, first_epoch: 1, data_sha256: hashes(corpus), ..Position::default() };
                 (initial(config, corpus.vocabulary.len()), State::zeros(architecture, config.batch), position)
             }
         };
@@ -387,7 +383,7 @@ impl<'a> Trainer<'a> {
             model: self.config.model.name().to_owned(),
             size: self.config.size.name().to_owned(),
             data: self.config.data.source.clone(),
-            data_sha256: [corpus.train.sha256.clone(), corpus.valid.sha256.clone(), corpus.test.sha256.clone()],
+            data_sha256: hashes(corpus),
             seed: self.config.seed,
             parameters: self.params.architecture().parameters(),
             epochs: self.position.epoch - 1,
@@ -483,6 +479,11 @@ impl Clock {
         let now = words / seconds.max(1e-9);
         self.speed = if self.speed == 0.0 { now } else { 0.98 * self.speed + 0.02 * now };
     }
+}
+
+/// SHA-256 of the three splits.
+fn hashes(corpus: &Corpus) -> [String; 3] {
+    [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.sha256.clone())
 }
 
 /// Weights uniform within plus or minus `init`, biases 0.
