@@ -94,12 +94,12 @@ mod tests {
         let check = |platform, home, xdg, local, expected: &str| {
             assert_eq!(folder(platform, home, xdg, local).unwrap(), expected);
         };
-        check(Platform::Unix, "/home/ann", "-", "-", "/home/ann/.local/share/bowline");
-        check(Platform::Unix, "/home/ann", "/data", "-", "/data/bowline");
-        check(Platform::Unix, "/home/ann", "", "-", "/home/ann/.local/share/bowline");
-        check(Platform::Unix, "/home/ann", "relative", "-", "/home/ann/.local/share/bowline");
+        check(Platform::Unix, "/h/a", "-", "-", "/h/a/.local/share/bowline");
+        check(Platform::Unix, "/h/a", "/data", "-", "/data/bowline");
+        check(Platform::Unix, "/h/a", "", "-", "/h/a/.local/share/bowline");
+        check(Platform::Unix, "/h/a", "relative", "-", "/h/a/.local/share/bowline");
         check(Platform::MacOs, "/Users/ann", "-", "-", "/Users/ann/Library/Application Support/bowline");
-        check(Platform::Windows, "/home/ann", "/data", "/local", "/local/bowline");
+        check(Platform::Windows, "/h/a", "/data", "/local", "/local/bowline");
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         };
         let unix = folder(Platform::Unix, "-", "x", "/local").unwrap_err();
         assert_eq!(unix, expected("neither XDG_DATA_HOME nor HOME holds an absolute path"));
-        let windows = folder(Platform::Windows, "/home/ann", "/data", "-").unwrap_err();
+        let windows = folder(Platform::Windows, "/h/a", "/data", "-").unwrap_err();
         assert_eq!(windows, expected("LOCALAPPDATA holds no absolute path"));
     }
 

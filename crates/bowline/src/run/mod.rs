@@ -8,9 +8,12 @@
 //! summary.json     the result, when the run is over
 //! ```
 
+mod card;
 mod checkpoint;
+mod clock;
 mod folder;
 mod log;
+mod setup;
 mod summary;
 mod train;
 

@@ -1,21 +1,21 @@
 //! The training loop: draw masks, forward, loss, backward, clip, step, event.
 
 use super::checkpoint::{self, Best, CurvePoint, Position, Restored};
+use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
-use super::{check_length, open_corpus};
+use super::{card, check_length, open_corpus, setup};
 use crate::batch::{Streams, Window};
 use crate::config::Config;
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::eval::Evaluator;
 use crate::event::{EpochEnd, Event, Progress};
-use crate::model::{AugmentedForm, Masks, Network, State, Use};
-use crate::model_folder::{Contents, ModelCard, ModelFolder};
+use crate::model::{Masks, Network, State, Use};
+use crate::model_folder::{Contents, ModelFolder};
 use crate::optim;
 use crate::params::Params;
-use crate::rng::{Purpose, Stream, unit};
 use crate::storage::atomic;
 use bowline_kernels::{Isa, Team, model_name};
 use std::path::Path;
@@ -107,20 +107,6 @@ struct Trainer<'a> {
     clock: Clock,
 }
 
-/// What is measured of the passing time.
-struct Clock {
-    start: Instant,
-    checkpoint: Instant,
-    epoch: Instant,
-    /// Seconds spent training, and the words of that time.
-    busy: f64,
-    words: f64,
-    /// Words per second, lately.
-    speed: f64,
-    /// Seconds of the last validation.
-    validation: f64,
-}
-
 impl<'a> Trainer<'a> {
     fn new(
         folder: RunFolder,
@@ -139,24 +125,15 @@ impl<'a> Trainer<'a> {
             None => {
                 let position =
                     Position { epoch: 1, first_epoch: 1, data_sha256: hashes(corpus), ..Position::default() };
-                (initial(config, corpus.vocabulary.len()), State::zeros(architecture, config.batch), position)
+                (setup::initial(config, corpus.vocabulary.len()), State::zeros(architecture, config.batch), position)
             }
         };
         let log = Log::open(&folder.events(), position.log)?;
-        let now = Instant::now();
         Ok(Trainer {
             gradient: Params::zeros(architecture),
             state_before: state.clone(),
             masks: Masks::new(architecture.layers, config.batch, architecture.hidden),
-            clock: Clock {
-                start: now,
-                checkpoint: now,
-                epoch: now,
-                busy: 0.0,
-                words: 0.0,
-                speed: 0.0,
-                validation: 0.0,
-            },
+            clock: Clock::new(),
             folder,
             config,
             corpus,
@@ -209,7 +186,7 @@ impl<'a> Trainer<'a> {
                 parameters: self.params.architecture().parameters(),
                 epochs: self.config.total_epochs(),
                 steps_per_epoch: streams.windows(),
-                memory: memory(self.config, corpus.vocabulary.len()),
+                memory: setup::memory(self.config, corpus.vocabulary.len()),
                 machine: self.machine(),
             },
             watch,
@@ -429,25 +406,9 @@ impl<'a> Trainer<'a> {
                     ("validation_perplexity".to_owned(), best.valid.to_string()),
                     ("tokenize".to_owned(), config.data.tokenize.to_string()),
                 ],
-                card: &ModelCard {
-                    title: format!("{}, {}, on {}", config.model.title(), config.size.name(), self.data_title()),
-                    data_name: self.data_title(),
-                    data_sha256: self.corpus.train.sha256.clone(),
-                    recipe: recipe(config),
-                    seed: config.seed,
-                    epoch: best.epoch,
-                    valid: Some(result.map_or(best.valid, |(valid, _)| valid)),
-                    test: result.map(|(_, test)| test),
-                    example: example(self.corpus),
-                },
+                card: &card::of(config, self.corpus, best, result),
             },
         )
-    }
-
-    /// The corpus by name, or by the last part of its path.
-    fn data_title(&self) -> String {
-        let source = &self.config.data.source;
-        Path::new(source).file_name().map_or_else(|| source.clone(), |name| name.to_string_lossy().into_owned())
     }
 
     /// Writes a checkpoint of the present position.
@@ -471,88 +432,9 @@ impl<'a> Trainer<'a> {
     }
 }
 
-impl Clock {
-    /// A step of `words` words took `seconds`.
-    fn tick(&mut self, seconds: f64, words: f64) {
-        self.busy += seconds;
-        self.words += words;
-        let now = words / seconds.max(1e-9);
-        self.speed = if self.speed == 0.0 { now } else { 0.98 * self.speed + 0.02 * now };
-    }
-}
-
 /// SHA-256 of the three splits.
 fn hashes(corpus: &Corpus) -> [String; 3] {
     [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.sha256.clone())
-}
-
-/// Weights uniform within plus or minus `init`, biases 0.
-fn initial(config: &Config, vocab: usize) -> Params {
-    let mut params = Params::zeros(config.architecture(vocab));
-    let tensors = params.tensors().to_vec();
-    for (i, tensor) in tensors.iter().enumerate().filter(|(_, t)| t.shape.len() > 1) {
-        let stream = Stream::new(config.seed, Purpose::Weights, i as u64);
-        stream.fill(&mut params.data_mut()[tensor.range()], |r| (2.0 * unit(r) - 1.0) * config.init);
-    }
-    params
-}
-
-/// Bytes of weights, gradient, packed weights and buffers, about.
-fn memory(config: &Config, vocab: usize) -> usize {
-    let architecture = config.architecture(vocab);
-    let (d, rows) = (config.hidden, config.batch * config.unroll);
-    let classifier = vocab * d;
-    let augmented = match config.augmented_loss(0).filter(|a| a.form == AugmentedForm::Exact) {
-        None => 0,
-        Some(a) => rows.min(vocab) * vocab * (1 + usize::from(a.flow)) + usize::from(a.flow) * rows * vocab,
-    };
-    let packed = 2 * classifier + config.layers * (3 * 4 * d * d);
-    let activations = rows * (3 * d + config.layers * 7 * d) + rows * vocab;
-    4 * (2 * architecture.parameters() + packed + activations + augmented)
-}
-
-/// The settings for the model's card.
-fn recipe(config: &Config) -> Vec<(String, String)> {
-    let mut recipe: Vec<(String, String)> = [
-        ("units per layer", config.hidden.to_string()),
-        ("layers", config.layers.to_string()),
-        ("probability of keeping a unit", config.keep.0.to_string()),
-        ("batch", config.batch.to_string()),
-        ("steps of back-propagation", config.unroll.to_string()),
-        ("learning rate", config.learning_rate.to_string()),
-        ("decay", format!("{} per epoch after epoch {}", config.decay, config.decay_after)),
-        ("clipping", config.clip.to_string()),
-        ("initial weights", format!("uniform within {}", config.init)),
-        ("epochs", config.epochs.to_string()),
-    ]
-    .map(|(key, value)| (key.to_owned(), value))
-    .to_vec();
-    if config.second_training_epochs > 0 {
-        recipe.push(("epochs of the second training".to_owned(), config.second_training_epochs.to_string()));
-    }
-    if let Some(augment) = config.augmented_loss(0) {
-        let way = if augment.flow { "flows through the target" } else { "stops at the target" };
-        let form = if augment.form == AugmentedForm::Exact { "exact" } else { "second order" };
-        recipe.push((
-            "augmented loss".to_owned(),
-            format!("{form}, tau {}, gamma {}, gradient {way}", augment.tau, augment.gamma),
-        ));
-    }
-    recipe
-}
-
-/// The first words of the training text.
-fn example(corpus: &Corpus) -> String {
-    let ids = &corpus.train.ids;
-    let words: Vec<&str> = ids
-        .split(|&id| id == corpus.vocabulary.eos())
-        .find(|sentence| !sentence.is_empty())
-        .unwrap_or(&ids[..0])
-        .iter()
-        .take(3)
-        .map(|&id| corpus.vocabulary.word(id))
-        .collect();
-    words.join(" ")
 }
 
 fn seconds_since_1970() -> u64 {

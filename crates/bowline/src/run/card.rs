@@ -1,0 +1,73 @@
+//! The card of a run's best model.
+
+use super::checkpoint::Best;
+use crate::config::Config;
+use crate::corpus::Corpus;
+use crate::model::AugmentedForm;
+use crate::model_folder::ModelCard;
+use std::path::Path;
+
+/// The card; `result` are the final perplexities on the validation and test split, once they are known.
+pub(super) fn of(config: &Config, corpus: &Corpus, best: Best, result: Option<(f64, f64)>) -> ModelCard {
+    ModelCard {
+        title: format!("{}, {}, on {}", config.model.title(), config.size.name(), data_title(config)),
+        data_name: data_title(config),
+        data_sha256: corpus.train.sha256.clone(),
+        recipe: recipe(config),
+        seed: config.seed,
+        epoch: best.epoch,
+        valid: Some(result.map_or(best.valid, |(valid, _)| valid)),
+        test: result.map(|(_, test)| test),
+        example: example(corpus),
+    }
+}
+
+/// The corpus by name, or by the last part of its path.
+fn data_title(config: &Config) -> String {
+    let source = &config.data.source;
+    Path::new(source).file_name().map_or_else(|| source.clone(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The settings for the model's card.
+fn recipe(config: &Config) -> Vec<(String, String)> {
+    let mut recipe: Vec<(String, String)> = [
+        ("units per layer", config.hidden.to_string()),
+        ("layers", config.layers.to_string()),
+        ("probability of keeping a unit", config.keep.0.to_string()),
+        ("batch", config.batch.to_string()),
+        ("steps of back-propagation", config.unroll.to_string()),
+        ("learning rate", config.learning_rate.to_string()),
+        ("decay", format!("{} per epoch after epoch {}", config.decay, config.decay_after)),
+        ("clipping", config.clip.to_string()),
+        ("initial weights", format!("uniform within {}", config.init)),
+        ("epochs", config.epochs.to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .to_vec();
+    if config.second_training_epochs > 0 {
+        recipe.push(("epochs of the second training".to_owned(), config.second_training_epochs.to_string()));
+    }
+    if let Some(augment) = config.augmented_loss(0) {
+        let way = if augment.flow { "flows through the target" } else { "stops at the target" };
+        let form = if augment.form == AugmentedForm::Exact { "exact" } else { "second order" };
+        recipe.push((
+            "augmented loss".to_owned(),
+            format!("{form}, tau {}, gamma {}, gradient {way}", augment.tau, augment.gamma),
+        ));
+    }
+    recipe
+}
+
+/// The first words of the training text.
+fn example(corpus: &Corpus) -> String {
+    let ids = &corpus.train.ids;
+    let words: Vec<&str> = ids
+        .split(|&id| id == corpus.vocabulary.eos())
+        .find(|sentence| !sentence.is_empty())
+        .unwrap_or(&ids[..0])
+        .iter()
+        .take(3)
+        .map(|&id| corpus.vocabulary.word(id))
+        .collect();
+    words.join(" ")
+}
