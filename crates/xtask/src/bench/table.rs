@@ -90,7 +90,7 @@ pub fn render(lines: &[Value]) -> Result<String> {
     let (commit, changed) = commit.split_once(", ").unwrap_or((commit, ""));
     writeln!(
         out,
-        "{}, {}, {} threads, {} rounds; commit {}{}{changed}.\n\nOne REAL training step (20 streams x 35 steps, exact \
+        "{}, {}; threads: {}, rounds: {}; commit {}{}{changed}.\n\nOne REAL training step (20 streams x 35 steps, exact \
          augmented loss) unless the name says otherwise. Tokens per second:\nthe median over the rounds of each call's \
          median over its steps. Made from `raw.jsonl` by `cargo xtask bench`; what is\nmeasured, and how to read this, \
          is in `bench/README.md`.\n",
@@ -306,7 +306,7 @@ mod tests {
     fn medians_and_ratios_are_what_they_say() {
         let table = render(&lines()).unwrap();
         for wanted in [
-            "2025-01-02, A CPU, 2 threads, 3 rounds; commit 0123456789ab with changes.\n",
+            "2025-01-02, A CPU; threads: 2, rounds: 3; commit 0123456789ab with changes.\n",
             "| Bowline against the fastest peer | small, 10,000 words |\n|---|---:|\n",
             "| bowline real; peers with the paper's masks, f32 | 1.50x jax-vd |\n",
             "| bowline real; peers of any kind, f32 | 1.25x torch-lstm |\n",
