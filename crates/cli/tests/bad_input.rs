@@ -6,7 +6,7 @@ use common::{Place, bowline, change, finish, snapshot};
 use std::fs;
 
 /// All settings.
-const NAMES: &str = "augment.gamma, augment.gradient, augment.tau, batch, checkpoint.every_seconds, clip, data.source, \
+const NAMES: &str = "augment.form, augment.gamma, augment.gradient, augment.tau, batch, checkpoint.every_seconds, clip, data.source, \
     data.tokenize, data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, \
     patience, second_training_epochs, seed, size, unroll, validation_streams";
 
