@@ -69,8 +69,8 @@ fn table(results: &Path) -> Result<String> {
          them by\n`cargo xtask results`. Perplexities of the last columns are of the kept model, one stream, state carried; \
          the validation\nperplexities by epoch are those of training (ten streams).\n\n",
     );
-    out.push_str("| run | data | size | model | seed | epochs | validation by epoch | valid | test | words/s |\n");
-    out.push_str("|---|---|---|---|---:|---:|---|---:|---:|---:|\n");
+    out.push_str("| run | data | size | model | seed | epochs | validation by epoch | valid | test |\n");
+    out.push_str("|---|---|---|---|---:|---:|---|---:|---:|\n");
     for (name, s) in &rows {
         let curve: Vec<f64> =
             s["curve"].as_array().into_iter().flatten().filter_map(|point| point["valid"].as_f64()).collect();
@@ -86,7 +86,7 @@ fn table(results: &Path) -> Result<String> {
         let number = |value: &Value| value.as_f64().map_or("?".to_owned(), |v| format!("{v:.2}"));
         writeln!(
             out,
-            "| [{name}]({name}/) | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} |",
+            "| [{name}]({name}/) | {} | {} | {} | {} | {} | {} | {} | {} |",
             text("data"),
             text("size"),
             text("model"),
@@ -94,8 +94,7 @@ fn table(results: &Path) -> Result<String> {
             s["epochs"],
             shown.join(", "),
             number(&s["valid"]),
-            number(&s["test"]),
-            s["timing"]["words_per_second"].as_f64().unwrap_or(0.0)
+            number(&s["test"])
         )?;
     }
     Ok(out)

@@ -160,8 +160,7 @@ fn os() -> String {
     let name = fs::read_to_string("/etc/os-release").ok().and_then(|text| {
         text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=").map(|name| name.trim_matches('"').to_owned()))
     });
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{}, {} {}", name.unwrap_or_else(unknown), std::env::consts::OS, kernel.trim())
+    format!("{}, {}", name.unwrap_or_else(unknown), std::env::consts::OS)
 }
 
 fn commit() -> String {
