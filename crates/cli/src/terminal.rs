@@ -68,10 +68,11 @@ impl Watch for Terminal {
             Event::Start { model, data, vocab, words, unseen, parameters, epochs, memory, machine, .. } => {
                 self.epochs = *epochs;
                 self.line(&format!(
-                    "{model} on {data}: {} training words, vocabulary {}, {} parameters, {epochs} epochs, about {} MB, {machine}",
+                    "{model} on {data}: {} training words, vocabulary {}, {} parameters, {epochs} epoch{}, about {} MB, {machine}",
                     grouped(words[0]),
                     grouped(*vocab),
                     grouped(*parameters),
+                    if *epochs == 1 { "" } else { "s" },
                     memory.div_ceil(1_000_000)
                 ));
                 if unseen[0] + unseen[1] > 0 {
