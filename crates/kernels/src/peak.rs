@@ -3,7 +3,7 @@
 use crate::cpu::Isa;
 use crate::simd::{Simd, multiversion};
 use crate::team::Team;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 2_000_000;
 /// Independent sums, enough to keep two units of four cycles' latency busy.
@@ -30,11 +30,14 @@ unsafe fn spin_generic<S: Simd>(rounds: usize) -> f64 {
     }
 }
 
-/// The measured f32 peak of the whole team in GFLOP/s (a multiply-add is two), the best of a few tries.
+/// How long to try. Fresh threads may share a core for some milliseconds before the system moves them apart.
+const LONG_ENOUGH: Duration = Duration::from_millis(300);
+
+/// The measured f32 peak of the whole team in GFLOP/s (a multiply-add is two), the best of many short tries.
 pub fn peak_gflops(team: &Team, isa: Isa) -> f64 {
     let flops = 2.0 * (ROUNDS * SUMS * isa.lanes() * team.threads()) as f64;
-    let mut best = 0.0f64;
-    for _ in 0..5 {
+    let (mut best, begin) = (0.0f64, Instant::now());
+    while begin.elapsed() < LONG_ENOUGH {
         let start = Instant::now();
         team.run(|_| {
             // SAFETY: callers get an Isa only from detection on this machine.
