@@ -10,7 +10,8 @@
 //! with the variance taken uniformly over the words `i`: what eq. 15 of the paper says of the gradient, integrated. The
 //! variance is `v^T C v`, where `C` is the covariance of the word vectors, (d, d), so no logits of `y~` are needed.
 //! `C` and its gradient would still cost a pass over the vocabulary each; so every window takes a different share of the
-//! words, in turn, and scales up. It is an approximation of an approximation, and an unbiased one of the second kind.
+//! words, in turn, and scales up. It is an approximation of an approximation: the
+//! shares' mean differs from the whole by the variance between the shares' own means, which is small when they are large.
 
 use super::embedding;
 use bowline_kernels::{Into, Mat, PackedB, Team, gemm};
