@@ -43,6 +43,11 @@ impl<'a> Streams<'a> {
         self.length * self.batch
     }
 
+    /// Where in the split the target of entry `row` of the `index`-th window is.
+    pub fn target_position(&self, index: usize, row: usize) -> usize {
+        (row % self.batch) * self.length + index * self.unroll + row / self.batch + 1
+    }
+
     /// Puts the `index`-th window into `out`, whose buffers are used again.
     pub fn read(&self, index: usize, out: &mut Window) {
         let first = index * self.unroll;

@@ -72,7 +72,7 @@ pub fn measure(
         let start = Instant::now();
         masks.draw(config.seed, step, config.keep);
         network.pack(&params, Use::Train);
-        network.train(&params, &window, &mut state, Some(&masks), config.augmented_loss(step), &mut gradient);
+        network.train(&params, &window, &mut state, Some(&masks), config.augmented_loss(step, vocab), &mut gradient);
         let norm = optim::global_norm(&team, isa, &gradient);
         optim::step(&team, isa, &mut params, &gradient, norm, config.learning_rate, config.clip);
         if step >= warm_up as u64 {
@@ -109,7 +109,7 @@ fn operations_of(config: &Config, vocab: usize, window: &Window) -> f64 {
     let classifier = vocab as f64 * d;
     let layers = config.layers as f64 * 8.0 * d * d;
     let distinct = window.targets.iter().collect::<HashSet<_>>().len() as f64;
-    let exact = config.augmented_loss(0).filter(|a| a.form == AugmentedForm::Exact);
+    let exact = config.augmented_loss(0, vocab).filter(|a| a.form == AugmentedForm::Exact);
     let augmented = match exact {
         None => 0.0,
         Some(a) => distinct * classifier + if a.flow { 2.0 * rows * classifier } else { 0.0 },

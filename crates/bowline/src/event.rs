@@ -108,6 +108,9 @@ pub struct EpochEnd {
     pub train: f64,
     /// Mean `KL(y~ || y^)`.
     pub kl: f64,
+    /// Mean KL of the word vectors' `y~` from the truth on the validation split, where the truth is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_kl: Option<f64>,
     /// Validation perplexity.
     pub valid: f64,
     /// Whether it is the best so far.

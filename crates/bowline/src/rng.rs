@@ -14,6 +14,8 @@ pub enum Purpose {
     StateMask(u16),
     /// Words drawn for a benchmark.
     Words,
+    /// Where a piece of a text begins.
+    Piece,
 }
 
 impl Purpose {
@@ -22,6 +24,7 @@ impl Purpose {
             Purpose::Weights => 1,
             Purpose::InputMask => 2,
             Purpose::Words => 3,
+            Purpose::Piece => 4,
             Purpose::StateMask(layer) => 0x1_0000 + u32::from(layer),
         }
     }

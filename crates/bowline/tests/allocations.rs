@@ -36,7 +36,14 @@ fn a_training_step_allocates_nothing() {
                 streams.read(n, &mut window);
                 masks.draw(1, n as u64, config.keep);
                 network.pack(&params, Use::Train);
-                network.train(&params, &window, &mut state, Some(&masks), config.augmented_loss(n as u64), &mut slope);
+                network.train(
+                    &params,
+                    &window,
+                    &mut state,
+                    Some(&masks),
+                    config.augmented_loss(n as u64, architecture.vocab),
+                    &mut slope,
+                );
                 let norm = optim::global_norm(&team, isa, &slope);
                 optim::step(&team, isa, &mut params, &slope, norm, 0.1, config.clip);
             };

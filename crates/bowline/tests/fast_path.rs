@@ -72,6 +72,7 @@ fn every_gradient_agrees_with_the_oracle() {
                     let augmented = (augment != "off").then_some(AugmentedLoss {
                         tau: 3.0,
                         gamma: 0.65,
+                        cross: 1.0,
                         flow,
                         form: AugmentedForm::Exact,
                     });
@@ -109,6 +110,7 @@ fn from_fixture(fixture: &Fixture, case: &TorchCase) -> FromFixture {
         augment: case.augment.map(|a| AugmentedLoss {
             tau: a.tau as f32,
             gamma: a.gamma as f32,
+            cross: 1.0,
             flow: a.flow,
             form: AugmentedForm::Exact,
         }),
@@ -170,7 +172,8 @@ fn the_bits_of_a_gradient_do_not_depend_on_the_number_of_threads() {
             Window { steps: 17, batch: 5, inputs: case.window.inputs.clone(), targets: case.window.targets.clone() };
         let mut state = fast_state(&case.state.h, &case.state.c);
         network.pack(&weights, Use::Train);
-        let augment = Some(AugmentedLoss { tau: 20.0, gamma: 0.65, flow: true, form: AugmentedForm::Exact });
+        let augment =
+            Some(AugmentedLoss { tau: 20.0, gamma: 0.65, cross: 1.0, flow: true, form: AugmentedForm::Exact });
         let loss = network.train(&weights, &window, &mut state, None, augment, &mut gradient);
         let norm = optim::global_norm(network.team(), network.isa(), &gradient);
         (gradient.data().iter().map(|g| g.to_bits()).collect::<Vec<_>>(), loss, norm.to_bits(), state)
@@ -205,7 +208,7 @@ fn the_second_order_form_is_the_limit_of_the_exact_one() {
     // A weight of tau^2, so that the part that matters does not vanish; at this temperature the next order is a hundredth.
     let (tau, gamma) = (400.0, 400.0);
     for flow in [false, true] {
-        let loss = |form| run(Some(AugmentedLoss { tau, gamma, flow, form }));
+        let loss = |form| run(Some(AugmentedLoss { tau, gamma, cross: 1.0, flow, form }));
         let (kl, exact) = loss(AugmentedForm::Exact);
         let (kl_gram, gram) = loss(AugmentedForm::Gram { shares: 1, turn: 5 });
         assert!((kl - kl_gram).abs() < 0.02 * kl, "flow {flow}: J_aug {kl:e}, second order {kl_gram:e}");

@@ -6,9 +6,10 @@ use common::{Place, bowline, change, finish, snapshot};
 use std::fs;
 
 /// All settings.
-const NAMES: &str = "augment.form, augment.gamma, augment.gradient, augment.tau, batch, checkpoint.every_seconds, clip, data.source, \
-    data.tokenize, data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, \
-    patience, second_training_epochs, seed, size, unroll, validation_streams";
+const NAMES: &str = "augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, batch, \
+    checkpoint.every_seconds, classifier_init, clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
+    data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, \
+    second_training_epochs, seed, select, size, unit_vectors, unroll, validation_streams";
 
 #[test]
 fn settings() {

@@ -21,6 +21,22 @@ pub fn squared_norm(team: &Team, isa: Isa, x: &[f32]) -> f64 {
     sums.iter().sum()
 }
 
+/// Scales every row of `x`, of `columns` elements, to length 1; a row of zeros stays.
+pub fn normalize_rows(team: &Team, isa: Isa, x: &mut [f32], columns: usize) {
+    assert!(columns > 0 && x.len().is_multiple_of(columns));
+    let (small, rows) = (x.len() < SMALL_PASS, piece(x.len()).div_ceil(columns));
+    team.for_each_unless(small, x.chunks_mut(rows * columns), |rows| {
+        for row in rows.chunks_exact_mut(columns) {
+            // SAFETY: pointer and length are of one slice.
+            let squared: f64 = row.chunks(4096).map(|x| unsafe { squares(isa, x.as_ptr(), x.len()) }).sum();
+            if squared > 0.0 {
+                let factor = squared.sqrt().recip() as f32;
+                row.iter_mut().for_each(|x| *x *= factor);
+            }
+        }
+    });
+}
+
 /// `x += factor * y`.
 pub fn add_scaled(team: &Team, isa: Isa, x: &mut [f32], factor: f32, y: &[f32]) {
     assert_eq!(x.len(), y.len());

@@ -27,8 +27,8 @@ pub struct Bias<'a> {
 pub struct Augment<'a> {
     /// The temperature.
     pub tau: f32,
-    /// The weight divided by the temperature: `alpha = gamma tau`.
-    pub gamma: f32,
+    /// Factor of its gradient by the logits, `y^ - y~`: the weight of `J_aug` in the loss, divided by the temperature.
+    pub scale: f32,
     /// `y~`, the estimate of the true distribution.
     pub target: &'a [f32],
     /// `sum_i y~_i log y~_i`.
@@ -81,8 +81,8 @@ pub fn log_sum_exp(isa: Isa, z: &[f32], bias: Option<Bias<'_>>) -> f64 {
     unsafe { log_sum_exp_row(isa, z.as_ptr(), bias_ptr(bias), z.len()) }
 }
 
-/// Replaces `z` by the gradient of `scale * (CE + gamma tau KL(y~ || y^))` by the logits:
-/// `scale * ((y - y*) + gamma (y^ - y~))`. Only the first half of it is added to `d_bias`: `y^` has no bias.
+/// Replaces `z` by the gradient of `scale * CE + aug.scale * tau * KL(y~ || y^)` by the logits:
+/// `scale * (y - y*) + aug.scale * (y^ - y~)`. Only the first half of it is added to `d_bias`: `y^` has no bias.
 pub fn augmented(
     isa: Isa,
     z: &mut [f32],
@@ -108,7 +108,7 @@ pub fn augmented(
             n,
             aug.tau,
             whole(aug.tau),
-            aug.gamma * scale,
+            aug.scale,
             scale,
             d_bias.as_mut().map_or(std::ptr::null_mut(), |d| d.as_mut_ptr()),
             sums.as_mut_ptr(),
@@ -122,7 +122,7 @@ pub fn augmented(
 }
 
 /// [`augmented`] where the gradient flows through `y~` too: `d_scores` becomes the gradient by `s = L^T u`,
-/// `scale * gamma * y~_i (log(y~_i / y^_i) - J_aug)`.
+/// `aug.scale * y~_i (log(y~_i / y^_i) - J_aug)`.
 #[allow(clippy::too_many_arguments)]
 pub fn augmented_flow(
     isa: Isa,
@@ -153,7 +153,7 @@ pub fn augmented_flow(
             n,
             aug.tau,
             whole(aug.tau),
-            aug.gamma * scale,
+            aug.scale,
             scale,
             aug.target_negentropy,
             d_bias.as_mut().map_or(std::ptr::null_mut(), |d| d.as_mut_ptr()),
@@ -356,7 +356,7 @@ multiversion! {
     /// All rows have `n` elements, `sums` 4.
     unsafe fn augmented_row = augmented_generic(
         z: *mut f32, exp_bias: *const f32, target: *const f32, n: usize, tau: f32, whole_tau: u32,
-        gamma_scale: f32, scale: f32, d_bias: *mut f32, sums: *mut f64,
+        aug_scale: f32, scale: f32, d_bias: *mut f32, sums: *mut f64,
     )
 }
 
@@ -369,7 +369,7 @@ unsafe fn augmented_generic<S: Simd>(
     n: usize,
     tau: f32,
     whole_tau: u32,
-    gamma_scale: f32,
+    aug_scale: f32,
     scale: f32,
     d_bias: *mut f32,
     sums: *mut f64,
@@ -397,8 +397,8 @@ unsafe fn augmented_generic<S: Simd>(
             }
         });
         let (factor_y, factor) =
-            (S::splat((f64::from(scale) / total_y) as f32), S::splat((f64::from(gamma_scale) / total) as f32));
-        let minus_gamma = S::splat(-gamma_scale);
+            (S::splat((f64::from(scale) / total_y) as f32), S::splat((f64::from(aug_scale) / total) as f32));
+        let minus_aug = S::splat(-aug_scale);
         row!(S, n, 0.0, [], |at, load, store| {
             let stored = load(z);
             let x = S::mul(S::add(stored, minus_max), inverse_tau);
@@ -407,7 +407,7 @@ unsafe fn augmented_generic<S: Simd>(
             if !exp_bias.is_null() {
                 y = S::mul(y, load(exp_bias));
             }
-            store(z, S::add(y, S::fma(e, factor, S::mul(load(target), minus_gamma))));
+            store(z, S::add(y, S::fma(e, factor, S::mul(load(target), minus_aug))));
             if !d_bias.is_null() {
                 store(d_bias, S::add(load(d_bias), y));
             }
@@ -425,7 +425,7 @@ multiversion! {
     /// All rows have `n` elements, `sums` 4.
     unsafe fn augmented_flow_row = augmented_flow_generic(
         z: *mut f32, exp_bias: *const f32, target: *const f32, log_target: *const f32, d_scores: *mut f32,
-        n: usize, tau: f32, whole_tau: u32, gamma_scale: f32, scale: f32, negentropy: f64,
+        n: usize, tau: f32, whole_tau: u32, aug_scale: f32, scale: f32, negentropy: f64,
         d_bias: *mut f32, sums: *mut f64,
     )
 }
@@ -441,7 +441,7 @@ unsafe fn augmented_flow_generic<S: Simd>(
     n: usize,
     tau: f32,
     whole_tau: u32,
-    gamma_scale: f32,
+    aug_scale: f32,
     scale: f32,
     negentropy: f64,
     d_bias: *mut f32,
@@ -456,10 +456,10 @@ unsafe fn augmented_flow_generic<S: Simd>(
             let x = S::mul(S::add(load(z), minus_max), inverse_tau);
             store(d_scores, S::sub(load(log_target), x));
         });
-        augmented_generic::<S>(z, exp_bias, target, n, tau, whole_tau, gamma_scale, scale, d_bias, sums);
+        augmented_generic::<S>(z, exp_bias, target, n, tau, whole_tau, aug_scale, scale, d_bias, sums);
         // log(y~_i / y^_i) - J_aug = (log y~_i - x_i) + log(sum) - J_aug, and J_aug = negentropy - dot + log(sum).
         let shift = S::splat((*sums.add(3) - negentropy) as f32);
-        let factor = S::splat(gamma_scale);
+        let factor = S::splat(aug_scale);
         row!(S, n, 0.0, [], |at, load, store| {
             let difference = S::add(load(d_scores), shift);
             store(d_scores, S::mul(S::mul(load(target), factor), difference));
@@ -547,7 +547,7 @@ mod tests {
                         let mut alone = case.s.clone();
                         assert_eq!(target_distribution(isa, &mut alone, tau, None), negentropy);
                         assert_eq!(alone, target);
-                        let aug = Augment { tau, gamma, target: &target, target_negentropy: negentropy };
+                        let aug = Augment { tau, scale: gamma * scale, target: &target, target_negentropy: negentropy };
                         let (mut z, mut flowing, mut d_scores) = (case.z.clone(), case.z.clone(), vec![0.0; n]);
                         let (mut d_bias, mut flowing_d_bias) = (vec![0.0; n], vec![0.0; n]);
                         let stop = augmented(isa, &mut z, bias, case.target, scale, aug, Some(&mut d_bias));

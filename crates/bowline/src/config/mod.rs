@@ -82,6 +82,39 @@ pub enum Form {
     Gram,
 }
 
+/// What becomes of the cross-entropy `J` and the augmented loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LossRule {
+    /// `J + gamma tau J_aug`: what the models are trained with.
+    #[default]
+    Sum,
+    /// `beta tau^2 |V| J_aug + (1 - beta) J`: the theory experiment of section 5.2.
+    Mixture,
+}
+
+/// Where `y~` comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetSource {
+    /// From the similarity of the word vectors, as the paper proposes.
+    #[default]
+    Embedding,
+    /// The true distribution at the temperature `tau` (section 3's ideal case): known of the built-in corpus alone.
+    Truth,
+}
+
+/// Which epoch's weights a run keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Selection {
+    /// Those with the best validation perplexity.
+    #[default]
+    Best,
+    /// The last ones.
+    Last,
+}
+
 /// The corpus of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,6 +125,15 @@ pub struct DataConfig {
     pub vocab_size: usize,
     /// Lower-case the text and split words from punctuation.
     pub tokenize: bool,
+    /// Learn from a piece of the training text that begins with this word, from 0. The vocabulary is that of the whole.
+    #[serde(default)]
+    pub train_start: usize,
+    /// And has so many words; 0 goes to the end.
+    #[serde(default)]
+    pub train_words: usize,
+    /// Validate on so many words; 0 takes all.
+    #[serde(default)]
+    pub valid_words: usize,
 }
 
 /// The augmented loss.
@@ -107,6 +149,15 @@ pub struct AugmentConfig {
     /// Exact, or the cheap approximation.
     #[serde(default)]
     pub form: Form,
+    /// A sum, or the theory experiment's mixture.
+    #[serde(default)]
+    pub loss: LossRule,
+    /// The part of the augmented loss in the mixture.
+    #[serde(default)]
+    pub beta: f32,
+    /// The embedding's estimate, or the truth.
+    #[serde(default)]
+    pub target: TargetSource,
 }
 
 /// The second-order form looks at one word of the vocabulary in so many, others each step.
@@ -138,6 +189,9 @@ pub struct Config {
     pub layers: usize,
     /// Weights start uniform within plus or minus this.
     pub init: f32,
+    /// The classifier's matrix starts within plus or minus this, if it has one of its own; 0 for the same as `init`.
+    #[serde(default)]
+    pub classifier_init: f32,
     /// Probability that dropout keeps a unit.
     pub keep: KeepProb,
     /// Streams side by side, `B`.
@@ -157,6 +211,12 @@ pub struct Config {
     pub decay_after: u32,
     /// Largest global norm of a gradient.
     pub clip: f64,
+    /// Which epoch's weights are kept.
+    #[serde(default)]
+    pub select: Selection,
+    /// Keep every word vector at length 1, as the theory experiment does.
+    #[serde(default)]
+    pub unit_vectors: bool,
     /// Stop when the validation perplexity has not improved for so many epochs; 0 never stops early.
     pub patience: u32,
     /// Streams used when validating during training (the final figures always use one).
@@ -178,13 +238,22 @@ impl Config {
         Architecture { vocab, hidden: self.hidden, layers: self.layers, tied: self.model.tied() }
     }
 
-    /// The augmented loss of a training step, if the model has it.
-    pub fn augmented_loss(&self, step: u64) -> Option<AugmentedLoss> {
+    /// The augmented loss of a training step with `vocab` words, if the model has it.
+    pub fn augmented_loss(&self, step: u64, vocab: usize) -> Option<AugmentedLoss> {
+        let augment = &self.augment;
+        // In the mixture the weight of J_aug is alpha = beta tau^2 |V|, and gamma = alpha / tau.
+        let (gamma, cross) = match augment.loss {
+            LossRule::Sum => (augment.gamma, 1.0),
+            LossRule::Mixture => (augment.beta * augment.tau * vocab as f32, 1.0 - augment.beta),
+        };
+        let given = augment.target == TargetSource::Truth;
         self.model.augmented().then_some(AugmentedLoss {
-            tau: self.augment.tau,
-            gamma: self.augment.gamma,
-            flow: self.augment.gradient == TargetGradient::Flow,
-            form: match self.augment.form {
+            tau: augment.tau,
+            gamma,
+            cross,
+            flow: augment.gradient == TargetGradient::Flow && !given,
+            form: match augment.form {
+                Form::Exact if given => AugmentedForm::Given,
                 Form::Exact => AugmentedForm::Exact,
                 Form::Gram => AugmentedForm::Gram { shares: GRAM_SHARES, turn: step },
             },
@@ -219,6 +288,8 @@ impl Config {
         check("hidden", (1..=65_536).contains(&self.hidden), &self.hidden, "from 1 to 65536")?;
         check("layers", (1..=64).contains(&self.layers), &self.layers, "from 1 to 64")?;
         check("init", self.init.is_finite() && self.init > 0.0, &self.init, positive)?;
+        let of_classifier = self.classifier_init;
+        check("classifier_init", of_classifier.is_finite() && of_classifier >= 0.0, &of_classifier, "of at least 0")?;
         check("keep", self.keep.0 > 0.0 && self.keep.0 <= 1.0, &self.keep.0, "above 0, up to 1 (1 drops nothing)")?;
         check("batch", (1..=65_536).contains(&self.batch), &self.batch, "from 1 to 65536")?;
         check("unroll", (1..=65_536).contains(&self.unroll), &self.unroll, "from 1 to 65536")?;
@@ -234,6 +305,22 @@ impl Config {
         if self.augment.form == Form::Gram && self.model == ModelKind::Al {
             let advice = "`augment.form=exact`, or `--model real`, whose classifier reuses the embedding";
             return Err(Error::config("augment.form", "the second-order form is for tied models", advice));
+        }
+        let beta = self.augment.beta;
+        check("augment.beta", (0.0..=1.0).contains(&beta), &beta, "from 0 to 1")?;
+        if self.augment.target == TargetSource::Truth {
+            if self.data.source != "demo" {
+                let problem = format!("the true distribution of `{}` is not known", self.data.source);
+                return Err(Error::config("augment.target", problem, "`augment.target=embedding`, or `--data demo`"));
+            }
+            if self.data.train_start > 0 {
+                let problem = "the true distribution is known from the beginning of the text on";
+                return Err(Error::config("data.train_start", problem, "`data.train_start=0`"));
+            }
+            if self.augment.form == Form::Gram {
+                let problem = "the second-order form is of the embedding's estimate";
+                return Err(Error::config("augment.form", problem, "`augment.form=exact`"));
+            }
         }
         let every = self.checkpoint.every_seconds;
         check("checkpoint.every_seconds", f(every) && every >= 0.0, &every, "of at least 0")?;

@@ -1,6 +1,9 @@
 //! The paper's settings by network size and corpus (appendix A, and for what it leaves out `docs/paper.md`).
 
-use super::{AugmentConfig, CheckpointConfig, Config, DataConfig, Form, ModelKind, TargetGradient, VERSION};
+use super::{
+    AugmentConfig, CheckpointConfig, Config, DataConfig, Form, LossRule, ModelKind, Selection, TargetGradient,
+    TargetSource, VERSION,
+};
 use crate::model::KeepProb;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +58,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         hidden,
         layers: 2,
         init,
+        classifier_init: 0.0,
         keep: KeepProb(keep),
         batch: 20,
         unroll: 35,
@@ -64,15 +68,27 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         decay,
         decay_after,
         clip,
+        select: Selection::Best,
+        unit_vectors: false,
         patience: 0,
         validation_streams: 10,
-        data: DataConfig { source: data.to_owned(), vocab_size: 0, tokenize: false },
+        data: DataConfig {
+            source: data.to_owned(),
+            vocab_size: 0,
+            tokenize: false,
+            train_start: 0,
+            train_words: 0,
+            valid_words: 0,
+        },
         // gamma: the middle of the paper's 0.5 .. 0.8 (PTB) and 1.0 .. 1.5 (WikiText-2)
         augment: AugmentConfig {
             tau: 20.0,
             gamma: if wikitext { 1.25 } else { 0.65 },
             gradient: TargetGradient::Stop,
             form: Form::Exact,
+            loss: LossRule::Sum,
+            beta: 0.0,
+            target: TargetSource::Embedding,
         },
         checkpoint: CheckpointConfig { every_seconds: 300.0 },
     };

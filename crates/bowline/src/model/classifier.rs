@@ -18,6 +18,8 @@ pub struct AugmentedLoss {
     pub tau: f32,
     /// `alpha / tau`, where `alpha` is the weight of `J_aug` in the loss.
     pub gamma: f32,
+    /// The weight of the cross-entropy in the loss: 1, but for the mixtures of section 5.2.
+    pub cross: f32,
     /// Whether the gradient flows through `y~` into the embedding.
     pub flow: bool,
     /// Exactly, or to second order.
@@ -29,6 +31,8 @@ pub struct AugmentedLoss {
 pub enum AugmentedForm {
     /// As it stands.
     Exact,
+    /// As it stands, with the `y~` that [`Classifier::given_targets`] was filled with in the place of the embedding's.
+    Given,
     /// To second order (tied models only), from one word of the vocabulary in `shares`, another one each `turn`.
     Gram {
         /// One word in so many.
@@ -164,7 +168,7 @@ impl Classifier {
         });
     }
 
-    /// The loss of a window, `scale * sum (CE + gamma tau KL)`, its gradient by `h` (into `d_h`) and by the weights: into
+    /// The loss of a window, `scale * sum (cross CE + gamma tau KL)`, its gradient by `h` (into `d_h`) and by the weights: into
     /// the classifier's part of `d_params`, overwriting it, and, when the gradient flows through `y~`, into the embedding's
     /// (which is overwritten too; without flow an untied embedding's gradient is set to zero).
     #[allow(clippy::too_many_arguments)]
@@ -183,16 +187,21 @@ impl Classifier {
         let (isa, v, d, rows) = (self.isa, self.vocab, self.hidden, targets.len());
         let tied = params.architecture().tied;
         let gram = augment.and_then(|augment| match augment.form {
-            AugmentedForm::Exact => None,
+            AugmentedForm::Exact | AugmentedForm::Given => None,
             AugmentedForm::Gram { shares, turn } => {
                 let AugmentedLoss { tau, gamma, flow, .. } = augment;
                 Some(GramLoss { tau, gamma, flow, shares, turn, scale })
             }
         });
         assert!(tied || gram.is_none(), "the second-order form is for tied models");
-        let augment = augment.filter(|augment| augment.form == AugmentedForm::Exact);
-        if let Some(augment) = augment {
-            self.estimate_targets(team, params, targets, augment);
+        let cross = scale * augment.map_or(1.0, |augment| augment.cross);
+        let augment = augment.filter(|_| gram.is_none());
+        match augment {
+            Some(augment) if augment.form == AugmentedForm::Exact => {
+                self.estimate_targets(team, params, targets, augment)
+            }
+            Some(_) => self.take_given_targets(rows),
+            None => {}
         }
         let mut logits = std::mem::take(&mut self.logits);
         let mut losses = std::mem::take(&mut self.losses);
@@ -213,14 +222,16 @@ impl Classifier {
             .zip(d_h.chunks_mut(BLOCK * d))
             .zip(targets.chunks(BLOCK))
             .zip(losses.chunks_mut(BLOCK))
-            .zip(d_bias_blocks);
-        team.for_each(jobs, |((((((z, d_scores), h), d_h), targets), losses), d_bias)| {
+            .zip(d_bias_blocks)
+            .zip((0..rows).step_by(BLOCK));
+        team.for_each(jobs, |(((((((z, d_scores), h), d_h), targets), losses), d_bias), first)| {
             // z = W h
             gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
             let mut d_scores = d_scores.chunks_exact_mut(v);
-            for ((z, &target), loss) in z.chunks_exact_mut(v).zip(targets).zip(losses) {
+            for (i, ((z, &target), loss)) in z.chunks_exact_mut(v).zip(targets).zip(losses).enumerate() {
                 let d_bias = bias.map(|_| &mut *d_bias);
-                *loss = self.word_loss(isa, z, bias, target, scale, augment, d_scores.next(), d_bias);
+                let aug = augment.map(|a| self.target(a, first + i, target, a.gamma * scale));
+                *loss = self.word_loss(isa, z, bias, target, cross, aug, d_scores.next(), d_bias);
             }
             // d_h = d_z W
             gemm_alone(Mat::new(z, targets.len(), v), &self.weights_back, d_h, Into::Overwrite);
@@ -262,28 +273,52 @@ impl Classifier {
         z: &mut [f32],
         bias: Option<Bias<'_>>,
         target: u32,
-        scale: f32,
-        augment: Option<AugmentedLoss>,
+        cross: f32,
+        augment: Option<(Augment<'_>, usize)>,
         d_scores: Option<&mut [f32]>,
         d_bias: Option<&mut [f32]>,
     ) -> Loss {
-        let Some(AugmentedLoss { tau, gamma, .. }) = augment else {
-            return loss::cross_entropy(isa, z, bias, target as usize, scale, d_bias);
-        };
-        let place = self.augmented.place[target as usize] as usize;
-        let row = place * self.vocab..(place + 1) * self.vocab;
-        let aug = Augment {
-            tau,
-            gamma,
-            target: &self.augmented.targets[row.clone()],
-            target_negentropy: self.augmented.negentropies[place],
+        let Some((aug, place)) = augment else {
+            return loss::cross_entropy(isa, z, bias, target as usize, cross, d_bias);
         };
         match d_scores {
-            None => loss::augmented(isa, z, bias, target as usize, scale, aug, d_bias),
+            None => loss::augmented(isa, z, bias, target as usize, cross, aug, d_bias),
             Some(d_scores) => {
-                let log_target = &self.augmented.log_targets[row];
-                loss::augmented_flow(isa, z, bias, target as usize, scale, aug, log_target, d_scores, d_bias)
+                let log_target = &self.augmented.log_targets[place * self.vocab..(place + 1) * self.vocab];
+                loss::augmented_flow(isa, z, bias, target as usize, cross, aug, log_target, d_scores, d_bias)
             }
+        }
+    }
+
+    /// `y~` of a word of the window, and its place among those that are there: by the target, or by the row when given.
+    fn target(&self, augment: AugmentedLoss, row: usize, target: u32, scale: f32) -> (Augment<'_>, usize) {
+        let place = match augment.form {
+            AugmentedForm::Given => row,
+            _ => self.augmented.place[target as usize] as usize,
+        };
+        let augment = Augment {
+            tau: augment.tau,
+            scale,
+            target: &self.augmented.targets[place * self.vocab..(place + 1) * self.vocab],
+            target_negentropy: self.augmented.negentropies[place],
+        };
+        (augment, place)
+    }
+
+    /// Room for a `y~` of one's own for each of the next window's `rows` words, (rows, V), as [`AugmentedForm::Given`]
+    /// wants it.
+    pub fn given_targets(&mut self, rows: usize) -> &mut [f32] {
+        grow(&mut self.augmented.targets, rows * self.vocab);
+        &mut self.augmented.targets[..rows * self.vocab]
+    }
+
+    /// `sum_i y~_i log y~_i` of what [`Classifier::given_targets`] was filled with.
+    fn take_given_targets(&mut self, rows: usize) {
+        let aug = &mut self.augmented;
+        grow(&mut aug.targets, rows * self.vocab);
+        aug.negentropies.resize(rows.max(aug.negentropies.len()), 0.0);
+        for (negentropy, y) in aug.negentropies.iter_mut().zip(aug.targets.chunks_exact(self.vocab)).take(rows) {
+            *negentropy = y.iter().filter(|&&y| y > 0.0).map(|&y| f64::from(y) * f64::from(y).ln()).sum();
         }
     }
 

@@ -114,6 +114,11 @@ impl Network {
         &self.team
     }
 
+    /// Room for the next training window's `y~`, (T, B, V), where they are given ([`AugmentedForm::Given`]).
+    pub fn given_targets(&mut self, rows: usize) -> &mut [f32] {
+        self.classifier.given_targets(rows)
+    }
+
     /// The instruction set it uses.
     pub fn isa(&self) -> Isa {
         self.isa

@@ -1,9 +1,8 @@
 //! The card of a run's best model.
 
 use super::checkpoint::Best;
-use crate::config::Config;
+use crate::config::{AugmentConfig, Config, Form, LossRule, TargetGradient, TargetSource};
 use crate::corpus::Corpus;
-use crate::model::AugmentedForm;
 use crate::model_folder::ModelCard;
 use std::path::Path;
 
@@ -47,15 +46,28 @@ fn recipe(config: &Config) -> Vec<(String, String)> {
     if config.second_training_epochs > 0 {
         recipe.push(("epochs of the second training".to_owned(), config.second_training_epochs.to_string()));
     }
-    if let Some(augment) = config.augmented_loss(0) {
-        let way = if augment.flow { "flows through the target" } else { "stops at the target" };
-        let form = if augment.form == AugmentedForm::Exact { "exact" } else { "second order" };
-        recipe.push((
-            "augmented loss".to_owned(),
-            format!("{form}, tau {}, gamma {}, gradient {way}", augment.tau, augment.gamma),
-        ));
+    if config.model.augmented() {
+        recipe.push(("augmented loss".to_owned(), augmented(&config.augment)));
     }
     recipe
+}
+
+/// The augmented loss in words.
+fn augmented(augment: &AugmentConfig) -> String {
+    let form = match augment.form {
+        Form::Exact => "exact",
+        Form::Gram => "second order",
+    };
+    let weight = match augment.loss {
+        LossRule::Sum => format!("gamma {}", augment.gamma),
+        LossRule::Mixture => format!("beta {}", augment.beta),
+    };
+    let target = match (augment.target, augment.gradient) {
+        (TargetSource::Truth, _) => "the target is the truth",
+        (TargetSource::Embedding, TargetGradient::Flow) => "gradient flows through the target",
+        (TargetSource::Embedding, TargetGradient::Stop) => "gradient stops at the target",
+    };
+    format!("{form}, tau {}, {weight}, {target}", augment.tau)
 }
 
 /// The first words of the training text.

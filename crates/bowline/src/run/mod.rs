@@ -16,6 +16,7 @@ mod log;
 mod setup;
 mod summary;
 mod train;
+mod truth;
 
 pub use checkpoint::{Best, CurvePoint, Position};
 pub use folder::RunFolder;
@@ -24,12 +25,30 @@ pub use train::{Outcome, Session, Watch, resume, start};
 
 use crate::config::{Config, DataConfig};
 use crate::corpus::{Corpus, Options};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{data, demo};
 use std::path::Path;
 
-/// Opens the corpus that the settings name: `demo`, a public one that `bowline data get` has brought, or a path.
+/// Opens the corpus that the settings name: `demo`, a public one that `bowline data get` has brought, or a path; and cuts
+/// it to the piece they ask for. The vocabulary is that of the whole training text.
 pub fn open_corpus(config: &DataConfig) -> Result<Corpus> {
+    let mut corpus = open_whole(config)?;
+    let ids = &mut corpus.train.ids;
+    let end = if config.train_words == 0 { ids.len() } else { config.train_start.saturating_add(config.train_words) };
+    if end > ids.len() || config.train_start >= end {
+        let (first, words) = (config.train_start, ids.len());
+        let problem = format!("words {first} to {end} are asked for, and the training text has {words}");
+        return Err(Error::config("data.train_words", problem, "a piece that lies within the text, or 0 for all"));
+    }
+    ids.truncate(end);
+    ids.drain(..config.train_start);
+    if config.valid_words > 0 {
+        corpus.valid.ids.truncate(config.valid_words);
+    }
+    Ok(corpus)
+}
+
+fn open_whole(config: &DataConfig) -> Result<Corpus> {
     let vocab_size = (config.vocab_size > 0).then_some(config.vocab_size);
     let options = Options { vocab_size, tokenize: config.tokenize };
     if config.source == "demo" {

@@ -1,19 +1,30 @@
 //! What a run starts with, and how much memory it will take.
 
 use crate::config::Config;
-use crate::model::AugmentedForm;
+use crate::model::{AugmentedForm, AugmentedLoss};
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
+use bowline_kernels::{Isa, Team, elementwise};
 
-/// Weights uniform within plus or minus `init`, biases 0.
+/// Weights uniform within plus or minus `init` (the classifier's own matrix within `classifier_init`), biases 0.
 pub(super) fn initial(config: &Config, vocab: usize) -> Params {
     let mut params = Params::zeros(config.architecture(vocab));
     let tensors = params.tensors().to_vec();
     for (i, tensor) in tensors.iter().enumerate().filter(|(_, t)| t.shape.len() > 1) {
         let stream = Stream::new(config.seed, Purpose::Weights, i as u64);
-        stream.fill(&mut params.data_mut()[tensor.range()], |r| (2.0 * unit(r) - 1.0) * config.init);
+        let own = tensor.name == "decoder.weight" && config.classifier_init > 0.0;
+        let within = if own { config.classifier_init } else { config.init };
+        stream.fill(&mut params.data_mut()[tensor.range()], |r| (2.0 * unit(r) - 1.0) * within);
     }
     params
+}
+
+/// Scales every word vector to length 1, where the settings want it so.
+pub(super) fn constrain(config: &Config, team: &Team, isa: Isa, params: &mut Params) {
+    if config.unit_vectors {
+        let d = params.architecture().hidden;
+        elementwise::normalize_rows(team, isa, params.embedding_mut(), d);
+    }
 }
 
 /// Bytes of weights, gradient, packed weights and buffers, about.
@@ -21,8 +32,9 @@ pub(super) fn memory(config: &Config, vocab: usize) -> usize {
     let architecture = config.architecture(vocab);
     let (d, rows) = (config.hidden, config.batch * config.unroll);
     let classifier = vocab * d;
-    let augmented = match config.augmented_loss(0).filter(|a| a.form == AugmentedForm::Exact) {
-        None => 0,
+    let augmented = match config.augmented_loss(0, vocab) {
+        None | Some(AugmentedLoss { form: AugmentedForm::Gram { .. }, .. }) => 0,
+        Some(AugmentedLoss { form: AugmentedForm::Given, .. }) => rows * vocab,
         Some(a) => rows.min(vocab) * vocab * (1 + usize::from(a.flow)) + usize::from(a.flow) * rows * vocab,
     };
     let packed = 2 * classifier + config.layers * (3 * 4 * d * d);

@@ -5,10 +5,12 @@ use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
+use super::truth::TrueTargets;
 use super::{card, check_length, open_corpus, setup};
 use crate::batch::{Streams, Window};
-use crate::config::Config;
-use crate::corpus::Corpus;
+use crate::config::{Config, Selection, TargetSource};
+use crate::corpus::{Corpus, Split};
+use crate::demo::Truth;
 use crate::error::{Error, Result};
 use crate::eval::Evaluator;
 use crate::event::{EpochEnd, Event, Progress};
@@ -105,6 +107,10 @@ struct Trainer<'a> {
     resumed: bool,
     log: Log,
     clock: Clock,
+    /// What the words of the training text were drawn from, where that is `y~`.
+    true_targets: Option<TrueTargets>,
+    /// The same of the validation text, to measure an estimated `y~` by.
+    yardstick: Option<TrueTargets>,
 }
 
 impl<'a> Trainer<'a> {
@@ -125,11 +131,21 @@ impl<'a> Trainer<'a> {
             None => {
                 let position =
                     Position { epoch: 1, first_epoch: 1, data_sha256: hashes(corpus), ..Position::default() };
-                (setup::initial(config, corpus.vocabulary.len()), State::zeros(architecture, config.batch), position)
+                let mut params = setup::initial(config, corpus.vocabulary.len());
+                setup::constrain(config, &team, session.isa, &mut params);
+                (params, State::zeros(architecture, config.batch), position)
             }
         };
         let log = Log::open(&folder.events(), position.log)?;
+        let augmented = config.model.augmented() && config.data.source == "demo";
+        let truth = augmented.then(Truth::new);
+        let targets_of = |source: TargetSource, split: &Split| {
+            let truth = truth.as_ref().filter(|_| config.augment.target == source);
+            truth.map(|truth| TrueTargets::new(truth, &corpus.vocabulary, split)).transpose()
+        };
         Ok(Trainer {
+            true_targets: targets_of(TargetSource::Truth, &corpus.train)?,
+            yardstick: targets_of(TargetSource::Embedding, &corpus.valid)?,
             gradient: Params::zeros(architecture),
             state_before: state.clone(),
             masks: Masks::new(architecture.layers, config.batch, architecture.hidden),
@@ -203,6 +219,7 @@ impl<'a> Trainer<'a> {
         while self.position.window < windows {
             streams.read(self.position.window, &mut window);
             let begin = Instant::now();
+            self.give_true_targets(streams, &window);
             let Some(norm) = self.step(&window, watch)? else {
                 return Ok(false);
             };
@@ -219,6 +236,16 @@ impl<'a> Trainer<'a> {
         Ok(true)
     }
 
+    /// Where `y~` is the truth, lays it beside the words of the window.
+    fn give_true_targets(&mut self, streams: &Streams<'_>, window: &Window) {
+        let Some(targets) = &self.true_targets else { return };
+        let vocab = self.params.architecture().vocab;
+        let rows = self.network.given_targets(window.targets.len());
+        for (row, y) in rows.chunks_exact_mut(vocab).enumerate() {
+            targets.fill(streams.target_position(self.position.window, row), self.config.augment.tau, y);
+        }
+    }
+
     /// One training step. Returns the gradient's norm, or nothing if asked to stop in the middle: then all is as before.
     fn step(&mut self, window: &Window, watch: &dyn Watch) -> Result<Option<f64>> {
         self.state_before.copy_from(&self.state);
@@ -227,7 +254,7 @@ impl<'a> Trainer<'a> {
             &*masks
         });
         self.network.pack(&self.params, Use::Train);
-        let augment = self.config.augmented_loss(self.position.step);
+        let augment = self.config.augmented_loss(self.position.step, self.params.architecture().vocab);
         let stop = || watch.stop();
         let Some(loss) =
             self.network.train_until(&self.params, window, &mut self.state, masks, augment, &mut self.gradient, &stop)
@@ -239,6 +266,7 @@ impl<'a> Trainer<'a> {
         self.require_finite(&[("the loss", loss.ce + loss.kl), ("the gradient", norm)])?;
         let rate = self.learning_rate();
         optim::step(&self.team, self.session.isa, &mut self.params, &self.gradient, norm, rate, self.config.clip);
+        setup::constrain(self.config, &self.team, self.session.isa, &mut self.params);
         self.position.step += 1;
         self.position.window += 1;
         self.position.ce += loss.ce;
@@ -268,8 +296,9 @@ impl<'a> Trainer<'a> {
     fn means(&self) -> (f64, f64, f64) {
         let words = self.position.words.max(1) as f64;
         let (ce, kl) = (self.position.ce / words, self.position.kl / words);
-        let alpha = self.config.augmented_loss(0).map_or(0.0, |a| f64::from(a.gamma * a.tau));
-        (ce + alpha * kl, ce.exp(), kl)
+        let augment = self.config.augmented_loss(0, self.params.architecture().vocab);
+        let (cross, alpha) = augment.map_or((1.0, 0.0), |a| (f64::from(a.cross), f64::from(a.gamma * a.tau)));
+        (cross * ce + alpha * kl, ce.exp(), kl)
     }
 
     fn progress(&self, gradient_norm: f64, epoch_steps: usize) -> Progress {
@@ -311,7 +340,8 @@ impl<'a> Trainer<'a> {
         self.require_finite(&[("the loss on the validation split", valid.all.nll)])?;
         let (epoch, valid, learning_rate) = (self.position.epoch, valid.all.perplexity, self.learning_rate());
         let (loss, train, kl) = self.means();
-        let best = self.position.best.is_none_or(|best| valid < best.valid);
+        let better = self.position.best.is_none_or(|best| valid < best.valid);
+        let best = better || self.config.select == Selection::Last;
         self.position.curve.push(CurvePoint { epoch, train, valid, learning_rate });
         self.position.stale = if best { 0 } else { self.position.stale + 1 };
         if best {
@@ -319,7 +349,12 @@ impl<'a> Trainer<'a> {
             self.save_best(None)?;
         }
         let (step, seconds) = (self.position.step, self.clock.epoch.elapsed().as_secs_f64());
-        self.emit(Event::Epoch(EpochEnd { epoch, step, loss, train, kl, valid, best, learning_rate, seconds }), watch)?;
+        let target_kl = self.yardstick.as_ref().map(|truth| {
+            let (isa, tau) = (self.session.isa, self.config.augment.tau);
+            truth.divergence(&self.team, isa, &self.params, &corpus.valid.ids, tau)
+        });
+        let end = EpochEnd { epoch, step, loss, train, kl, target_kl, valid, best, learning_rate, seconds };
+        self.emit(Event::Epoch(end), watch)?;
 
         self.position.epoch += 1;
         (self.position.window, self.position.words) = (0, 0);
