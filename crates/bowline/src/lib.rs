@@ -16,9 +16,11 @@ pub mod model_folder;
 pub mod optim;
 pub mod params;
 pub mod predict;
+pub mod reproduce;
 pub mod rng;
 pub mod run;
 pub mod storage;
+pub mod subspace;
 pub mod vocabulary;
 
 pub use error::{Error, Result};

@@ -34,6 +34,8 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Resume(options) => commands::resume::run(&options),
         Command::Eval(options) => commands::eval::run(&options),
         Command::Next(options) => commands::next::run(&options),
+        Command::Subspace(options) => commands::subspace::run(&options),
+        Command::Reproduce(options) => commands::reproduce::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
     }

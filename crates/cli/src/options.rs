@@ -1,5 +1,7 @@
 //! The command line: names, values, help.
 
+use crate::commands::reproduce::ReproduceOptions;
+use crate::commands::subspace::SubspaceOptions;
 use bowline::config::{ModelKind, Size};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -28,6 +30,10 @@ pub enum Command {
     Eval(EvalOptions),
     /// The most likely next words after a phrase
     Next(NextOptions),
+    /// The distance between a model's word vectors and its classifier (appendix B of the paper)
+    Subspace(SubspaceOptions),
+    /// The paper's tables and figures, cell by cell, beside the paper's numbers
+    Reproduce(ReproduceOptions),
     /// Get or check the public corpora
     Data(DataOptions),
     /// How fast training is on this machine
@@ -78,7 +84,7 @@ impl From<ModelName> for ModelKind {
 }
 
 /// Seeds that `config.toml` can hold: whole numbers of TOML have a sign.
-fn seed() -> RangedU64ValueParser {
+pub fn seed() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(0..=i64::MAX as u64)
 }
 

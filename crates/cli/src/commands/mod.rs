@@ -5,7 +5,9 @@ pub mod data;
 pub mod demo;
 pub mod eval;
 pub mod next;
+pub mod reproduce;
 pub mod resume;
+pub mod subspace;
 pub mod train;
 
 use serde::Serialize;

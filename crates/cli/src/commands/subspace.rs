@@ -1,0 +1,49 @@
+//! `bowline subspace`: how far a model's classifier is from its word vectors.
+
+use super::print_json;
+use bowline::predict::LanguageModel;
+use bowline::subspace::{self, Distance};
+use clap::Args;
+use serde::Serialize;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct SubspaceOptions {
+    /// A model's folder, or a run's
+    pub model: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    model: &'a str,
+    tied: bool,
+    vocab: usize,
+    #[serde(flatten)]
+    distance: Distance,
+}
+
+pub fn run(options: &SubspaceOptions) -> anyhow::Result<ExitCode> {
+    let model = LanguageModel::load(&options.model)?;
+    let architecture = model.params.architecture();
+    let distance = subspace::of_model(&model.params);
+    if options.json {
+        print_json(&Answer { model: &model.kind, tied: architecture.tied, vocab: architecture.vocab, distance })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = stdout();
+    writeln!(out, "distance between the spans of L^T and W: {:.6}", distance.distance)?;
+    writeln!(
+        out,
+        "  {} and {} dimensions of {}; 0 is the same span, 1 orthogonal, {:.3} what chance gives",
+        distance.rank_x, distance.rank_y, architecture.vocab, distance.random
+    )?;
+    if architecture.tied {
+        writeln!(out, "  the classifier of this model is its word vectors, so the distance is 0 by construction")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
