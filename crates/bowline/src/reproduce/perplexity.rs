@@ -1,0 +1,95 @@
+//! Tables 1 and 2: perplexities of the four models, the paper's and ours.
+
+use crate::config::{ModelKind, Size};
+use crate::paper;
+use crate::report::{Cell, Column, RunRecord, Table};
+
+/// The paper's table with our numbers in it: `runs` are the cells that were begun. A cell of the paper's without a run
+/// has a row that says so.
+pub(super) fn table(name: &str, caption: &str, places: &[(&str, Size)], runs: &[RunRecord]) -> Table {
+    let mut rows = Vec::new();
+    for &(data, size) in places {
+        for model in ModelKind::ALL {
+            let of_cell = |run: &&RunRecord| {
+                run.config.data.source == data && run.config.size == size && run.config.model == model
+            };
+            let mut found: Vec<Option<&RunRecord>> = runs.iter().filter(of_cell).map(Some).collect();
+            if found.is_empty() {
+                found.push(None);
+            }
+            rows.extend(found.into_iter().map(|run| row(data, size, model, run)));
+        }
+    }
+    Table {
+        name: name.to_owned(),
+        caption: caption.to_owned(),
+        columns: vec![
+            Column::text("data"),
+            Column::text("size"),
+            Column::text("model"),
+            Column::number("valid"),
+            Column::number("paper").key("paper_valid"),
+            Column::number("difference").key("difference_valid"),
+            Column::number("test"),
+            Column::number("paper").key("paper_test"),
+            Column::number("difference").key("difference_test"),
+            Column::number("epochs"),
+            Column::number("seed"),
+            Column::text("state"),
+        ],
+        rows,
+        notes: vec![
+            "Perplexity of the kept model, one stream, state carried; lower is better. Of a run under way, valid is the \
+             best so far (several streams)."
+                .to_owned(),
+        ],
+    }
+}
+
+fn row(data: &str, size: Size, model: ModelKind, run: Option<&RunRecord>) -> Vec<Cell> {
+    let paper = paper::expected(data, size, model);
+    let (paper_valid, paper_test) = (paper.map(|p| p.valid), paper.map(|p| p.test));
+    let (valid, test) = (run.and_then(RunRecord::valid), run.and_then(RunRecord::test));
+    let over = |ours: Option<f64>, paper: Option<f64>| ours.zip(paper).map(|(ours, paper)| ours - paper);
+    vec![
+        Cell::text(data),
+        Cell::text(size.name()),
+        Cell::text(model.title()),
+        Cell::maybe(valid, 2),
+        Cell::quoted(paper_valid, 1),
+        Cell::difference(over(valid, paper_valid), 2),
+        Cell::maybe(test, 2),
+        Cell::quoted(paper_test, 1),
+        Cell::difference(over(test, paper_test), 2),
+        run.map_or(Cell::Empty, |run| Cell::number(run.epochs.len() as f64, 0)),
+        run.map_or(Cell::Empty, |run| Cell::number(run.config.seed as f64, 0)),
+        Cell::text(run.map_or("not run".to_owned(), RunRecord::progress)),
+    ]
+}
+
+/// The finished runs for machines: `data,size,model,valid,test,paper_valid,paper_test,epochs,seed`, with the models named
+/// as `--model` takes them.
+pub fn machine_table(name: &str, runs: &[RunRecord]) -> Table {
+    let rows = runs.iter().filter_map(|run| {
+        let summary = run.summary.as_ref()?;
+        let paper = run.expected();
+        Some(vec![
+            Cell::text(run.config.data.source.clone()),
+            Cell::text(run.config.size.name()),
+            Cell::text(run.config.model.name()),
+            Cell::number(summary.valid, 4),
+            Cell::number(summary.test, 4),
+            paper.map_or(Cell::Empty, |paper| Cell::number(paper.valid, 2)),
+            paper.map_or(Cell::Empty, |paper| Cell::number(paper.test, 2)),
+            Cell::number(f64::from(summary.epochs), 0),
+            Cell::number(run.config.seed as f64, 0),
+        ])
+    });
+    let columns = ["data", "size", "model", "valid", "test", "paper_valid", "paper_test", "epochs", "seed"];
+    Table {
+        name: name.to_owned(),
+        columns: columns.map(Column::text).to_vec(),
+        rows: rows.collect(),
+        ..Table::default()
+    }
+}

@@ -1,0 +1,361 @@
+//! `bowline reproduce`: the paper's experiments, cell by cell.
+
+use super::{print_json, shell};
+use crate::interrupt::Interrupt;
+use crate::options::{ModelName, SizeName, Threads, seed};
+use crate::terminal::{Terminal, duration, grouped, note};
+use bowline::bench;
+use bowline::config::{Config, ModelKind};
+use bowline::corpus::{Split, SplitName, find_split};
+use bowline::demo::{self, Truth};
+use bowline::predict::LanguageModel;
+use bowline::report::RunRecord;
+use bowline::reproduce::{self, Cell, Choice, Experiment, Results};
+use bowline::run::{self, Outcome, Session};
+use bowline::{data, subspace};
+use bowline_kernels::{Isa, Team};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[derive(Args)]
+pub struct ReproduceOptions {
+    /// What to reproduce
+    #[arg(value_enum)]
+    experiment: ExperimentName,
+    /// Network sizes to run (tables 1, 3, 4 and figure 2) [default: small]
+    #[arg(long = "size", value_enum, value_delimiter = ',')]
+    sizes: Vec<SizeName>,
+    /// Corpora to run (tables 1 and 4): ptb, wikitext-2 [default: ptb]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    data: Vec<String>,
+    /// Models to run [default: all four]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    models: Vec<ModelName>,
+    /// Runs of each cell, with seeds that follow each other [default: 3 for figure1, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: Option<u32>,
+    /// Epochs other than the recipe's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    epochs: Option<u32>,
+    /// Cells to work on at the same time; they share the threads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+    /// Where the runs and the results go; a second call goes on where the first stopped
+    #[arg(long, value_name = "DIR", default_value = "runs/reproduce")]
+    out: PathBuf,
+    /// Show what would be run, and how long it would take
+    #[arg(long)]
+    dry_run: bool,
+    /// Run nothing; make tables and figures from what is there
+    #[arg(long, conflicts_with = "dry_run")]
+    no_run: bool,
+    /// Phrases of your own beside the paper's (table4)
+    #[arg(long = "phrase", value_name = "TEXT")]
+    phrases: Vec<String>,
+    /// The first seed
+    #[arg(long, default_value_t = 1, value_parser = seed())]
+    seed: u64,
+    /// Change a setting of all cells, as for train
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    #[command(flatten)]
+    threads: Threads,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExperimentName {
+    /// Perplexities of the four models on PTB and WikiText-2
+    Table1,
+    /// The small models on the two halves of WikiText-2
+    Table2,
+    /// Our systems on PTB beside the published ones
+    Table3,
+    /// The most likely next words of VD-LSTM and +REAL
+    Table4,
+    /// The distance between the subspaces of the word vectors and the classifier
+    Figure1,
+    /// Validation perplexity of the four models by epoch
+    Figure2,
+    /// Section 3's ideal case, on the built-in corpus: the target is the truth
+    Ideal,
+}
+
+impl From<ExperimentName> for Experiment {
+    fn from(name: ExperimentName) -> Experiment {
+        match name {
+            ExperimentName::Table1 => Experiment::Table1,
+            ExperimentName::Table2 => Experiment::Table2,
+            ExperimentName::Table3 => Experiment::Table3,
+            ExperimentName::Table4 => Experiment::Table4,
+            ExperimentName::Figure1 => Experiment::Figure1,
+            ExperimentName::Figure2 => Experiment::Figure2,
+            ExperimentName::Ideal => Experiment::Ideal,
+        }
+    }
+}
+
+/// Words whose probability the paper speaks of.
+const WATCHED: [&str; 4] = ["<unk>", "a", "an", "the"];
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    experiment: &'a str,
+    cells: Vec<CellAnswer>,
+    page: String,
+}
+
+#[derive(Serialize)]
+struct CellAnswer {
+    run: String,
+    model: &'static str,
+    size: &'static str,
+    data: String,
+    seed: u64,
+    state: String,
+    valid: Option<f64>,
+    test: Option<f64>,
+    distance: Option<f64>,
+}
+
+pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
+    let experiment = Experiment::from(options.experiment);
+    let cells = reproduce::cells(experiment, &choice(options, experiment)?)?;
+    // Every folder is looked at before anything is run: one that holds something else is found out now, not in a day.
+    let records = cells.iter().map(|cell| cell.record(&options.out)).collect::<bowline::Result<Vec<_>>>()?;
+    if options.dry_run {
+        plan(options, &cells, &records)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !options.no_run && !train(options, &cells)? {
+        let name = experiment.name();
+        note(format_args!("go on with: bowline reproduce {name} --out {} (and the same options)", shell(&options.out)));
+        return Ok(ExitCode::from(130));
+    }
+    let results = gather(options, experiment, &cells)?;
+    let (page, machine) = reproduce::page(experiment, &results);
+    let dir = options.out.join(format!("{}-report", experiment.name()));
+    let file = page.write(&dir)?;
+    for table in &machine {
+        table.write_csv(&dir)?;
+    }
+    if options.json {
+        print_json(&answer(experiment, &options.out, &cells, &results, &file)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = stdout();
+    for table in page.tables() {
+        writeln!(out, "{}", table.text())?;
+    }
+    writeln!(out, "the page is {}", shell(&file))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn choice(options: &ReproduceOptions, experiment: Experiment) -> anyhow::Result<Choice> {
+    let or = |given: Vec<String>, default: &str| if given.is_empty() { vec![default.to_owned()] } else { given };
+    let sizes = if options.sizes.is_empty() { vec![SizeName::Small] } else { options.sizes.clone() };
+    let models: Vec<ModelKind> = options.models.iter().map(|&model| model.into()).collect();
+    Ok(Choice {
+        sizes: sizes.into_iter().map(Into::into).collect(),
+        data: or(options.data.clone(), "ptb"),
+        models: if models.is_empty() { ModelKind::ALL.to_vec() } else { models },
+        runs: options.runs.unwrap_or(if experiment == Experiment::Figure1 { 3 } else { 1 }),
+        seed: options.seed,
+        epochs: options.epochs,
+        settings: options.settings.clone(),
+    })
+}
+
+/// Runs what is not finished; false if asked to stop.
+fn train(options: &ReproduceOptions, cells: &[Cell]) -> anyhow::Result<bool> {
+    let interrupt = Interrupt::listen();
+    let jobs = usize::from(options.jobs).min(cells.len().max(1));
+    let session = Session { threads: (options.threads.get() / jobs).max(1), isa: Isa::detect() };
+    let next = AtomicUsize::new(0);
+    let failure: Mutex<Option<bowline::Error>> = Mutex::new(None);
+    let work = || {
+        while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            if interrupt.asked() || failed {
+                return;
+            }
+            let mut watch = Terminal::new(interrupt.clone(), &cell.folder);
+            if let Err(error) = one(&options.out, cell, session, &mut watch) {
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..jobs {
+            scope.spawn(work);
+        }
+        work();
+    });
+    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error.into());
+    }
+    Ok(!interrupt.asked())
+}
+
+/// Starts a cell, or goes on with it; one that is over is left as it is.
+fn one(out: &Path, cell: &Cell, session: Session, watch: &mut Terminal) -> bowline::Result<()> {
+    let dir = out.join(&cell.folder);
+    match cell.record(out)? {
+        Some(RunRecord { summary: Some(_), .. }) => Ok(()),
+        Some(_) => run::resume(&dir, session, watch).map(said),
+        None => run::start(&dir, &cell.config, session, watch).map(said),
+    }
+}
+
+fn said(outcome: Outcome) {
+    if let Outcome::Finished(summary) = outcome {
+        note(format_args!("{}: valid {:.2}, test {:.2}", summary.model, summary.valid, summary.test));
+    }
+}
+
+/// What would be run, with the time it would take by a short measurement of each kind of cell.
+fn plan(options: &ReproduceOptions, cells: &[Cell], records: &[Option<RunRecord>]) -> anyhow::Result<()> {
+    let mut speeds: Vec<(Config, usize, f64)> = Vec::new();
+    let mut out = stdout();
+    let (threads, jobs) = (options.threads.get(), usize::from(options.jobs));
+    let mut total = 0.0;
+    for (cell, record) in cells.iter().zip(records) {
+        let done = record.as_ref().map_or(0, |record| record.epochs.len() as u32);
+        let finished = record.as_ref().is_some_and(|record| record.summary.is_some());
+        let epochs = if finished { 0 } else { cell.config.total_epochs().saturating_sub(done) };
+        let (mut seconds, mut speed) = (0.0, 0.0);
+        if epochs > 0 {
+            let corpus = run::open_corpus(&cell.config.data)?;
+            let vocab = corpus.vocabulary.len();
+            let kind = kind(&cell.config);
+            speed = match speeds.iter().find(|(other, words, _)| *other == kind && *words == vocab) {
+                Some((_, _, speed)) => *speed,
+                None => {
+                    let (kinds, steps) = (threads / jobs.max(1), 3);
+                    let found = bench::measure(&kind, vocab, kinds.max(1), Isa::detect(), steps, &mut |_| {});
+                    speeds.push((kind, vocab, found.tokens_per_second));
+                    found.tokens_per_second
+                }
+            };
+            // A word of the validation text costs about a third of a training word, which has a backward pass too.
+            let words = corpus.train.ids.len() as f64 + corpus.valid.ids.len() as f64 / 3.0;
+            seconds = f64::from(epochs) * words / speed;
+        }
+        total += seconds;
+        let state = match record {
+            _ if finished => "finished".to_owned(),
+            Some(record) => record.progress(),
+            None => "not begun".to_owned(),
+        };
+        let time = if epochs > 0 {
+            format!("{epochs} epochs to go at {} words/s, about {}", grouped(speed as usize), duration(seconds))
+        } else {
+            String::new()
+        };
+        writeln!(out, "{:<36} {state:<24} {time}", cell.folder)?;
+    }
+    let jobs_note = if jobs > 1 { format!(", {jobs} at a time") } else { String::new() };
+    let total = duration(total / jobs.max(1) as f64);
+    writeln!(out, "{} cells, about {total} with {threads} threads{jobs_note}", cells.len())?;
+    Ok(())
+}
+
+/// The settings that decide the speed.
+fn kind(config: &Config) -> Config {
+    let mut kind = config.clone();
+    (kind.seed, kind.epochs, kind.second_training_epochs) = (1, 1, 0);
+    (kind.decay, kind.decay_after) = (1.0, 1);
+    (kind.data.train_start, kind.data.train_words) = (0, 0);
+    (kind.augment.beta, kind.augment.tau) = (0.5, 20.0);
+    // The measurement draws its own words, of which the truth is not known.
+    kind.augment.target = bowline::config::TargetSource::Embedding;
+    kind
+}
+
+/// Reads what the cells have brought, and measures what is to be measured of them.
+fn gather(options: &ReproduceOptions, experiment: Experiment, cells: &[Cell]) -> anyhow::Result<Results> {
+    let mut results = Results::default();
+    let team = Arc::new(Team::new(options.threads.get()));
+    let mut models = Vec::new();
+    for cell in cells {
+        let Some(record) = cell.record(&options.out)? else { continue };
+        let finished = record.summary.is_some();
+        let dir = options.out.join(&cell.folder);
+        match experiment {
+            Experiment::Figure1 if finished => {
+                let model = LanguageModel::load(&dir)?;
+                results.distances.push((cell.clone(), subspace::of_model(&model.params).distance));
+            }
+            Experiment::Table4 if finished => {
+                results.names.push(format!("{}, {}", cell.config.model.title(), cell.config.size.name()));
+                models.push((cell, LanguageModel::load(&dir)?));
+            }
+            _ => {}
+        }
+        results.runs.push(record);
+    }
+    if experiment == Experiment::Ideal {
+        let truth = Truth::new();
+        let splits = truth.splits(demo::DEFAULT_SEED);
+        results.floor = Some(truth.floor(&splits.test)?.perplexity());
+    }
+    if let Some((cell, last)) = models.last() {
+        let all: Vec<&LanguageModel> = models.iter().map(|(_, model)| model).collect();
+        results.predictions = reproduce::predictions(&all, &phrases(options), &team, Isa::detect())?;
+        note(format_args!("measuring the models over the test split"));
+        let test = test_split(cell, last)?;
+        let near = reproduce::neighbours(last, &test.ids);
+        for model in all {
+            results.tendencies.push(reproduce::tendencies(model, &team, Isa::detect(), &test.ids, &WATCHED, &near));
+        }
+    }
+    Ok(results)
+}
+
+fn phrases(options: &ReproduceOptions) -> Vec<(String, Option<String>)> {
+    let papers = reproduce::PHRASES.iter().map(|&(phrase, next)| (phrase.to_owned(), Some(next.to_owned())));
+    papers.chain(options.phrases.iter().map(|phrase| (phrase.clone(), None))).collect()
+}
+
+fn test_split(cell: &Cell, model: &LanguageModel) -> bowline::Result<Split> {
+    let source = &cell.config.data.source;
+    let path = match data::by_name(source) {
+        Some(corpus) => data::locate(corpus, &data::Environment::current())?,
+        None => PathBuf::from(source),
+    };
+    Split::read(&find_split(&path, SplitName::Test)?, &model.vocabulary, model.tokenize)
+}
+
+fn answer<'a>(
+    experiment: Experiment,
+    out: &Path,
+    cells: &[Cell],
+    results: &Results,
+    page: &Path,
+) -> anyhow::Result<Answer<'a>> {
+    let of_cell = |cell: &Cell| {
+        let record = cell.record(out)?;
+        let distance = results.distances.iter().find(|(other, _)| other == cell).map(|&(_, distance)| distance);
+        Ok(CellAnswer {
+            run: out.join(&cell.folder).display().to_string(),
+            model: cell.config.model.name(),
+            size: cell.config.size.name(),
+            data: cell.config.data.source.clone(),
+            seed: cell.config.seed,
+            state: record.as_ref().map_or("not run".to_owned(), RunRecord::progress),
+            valid: record.as_ref().and_then(RunRecord::valid),
+            test: record.as_ref().and_then(RunRecord::test),
+            distance,
+        })
+    };
+    let cells = cells.iter().map(of_cell).collect::<bowline::Result<_>>()?;
+    Ok(Answer { experiment: experiment.name(), cells, page: page.display().to_string() })
+}
