@@ -17,6 +17,7 @@ mod setup;
 mod summary;
 mod train;
 
+pub(crate) use checkpoint::infinite_if_null;
 pub use checkpoint::{Best, CurvePoint, Position};
 pub use folder::RunFolder;
 pub use summary::{Summary, Timing};
