@@ -335,6 +335,11 @@ impl Config {
         Ok(config)
     }
 
+    /// The settings in which this differs from another: dotted name, the value here, the value there.
+    pub fn differences(&self, other: &Config) -> Vec<(String, String, String)> {
+        set::differences(self, other)
+    }
+
     /// The text of `config.toml`.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|e| Error::config("config", e.to_string(), "another value"))

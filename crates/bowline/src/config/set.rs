@@ -58,6 +58,23 @@ fn parse(present: &Value, text: &str) -> Option<Value> {
     }
 }
 
+/// The settings in which two configurations differ: dotted name, the value in the first, the value in the second.
+pub(super) fn differences(a: &Config, b: &Config) -> Vec<(String, String, String)> {
+    // By way of the text: a single-precision 0.7 is 0.7 there, and 0.699999988 as a double-precision value.
+    let table = |config: &Config| config.to_toml().ok().and_then(|text| text.parse::<Table>().ok()).unwrap_or_default();
+    let (mut a, mut b) = (table(a), table(b));
+    let text =
+        |value: Option<&mut Value>| value.map_or_else(String::new, |v| v.to_string().trim_matches('"').to_owned());
+    let mut all: Vec<String> = names(&a, "").into_iter().chain(names(&b, "")).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter()
+        .map(|key| (text(find(&mut a, &key)), text(find(&mut b, &key)), key))
+        .filter(|(a, b, _)| a != b)
+        .map(|(a, b, key)| (key, a, b))
+        .collect()
+}
+
 /// The dotted names of all settings.
 fn names(table: &Table, prefix: &str) -> Vec<String> {
     let mut all = Vec::new();

@@ -74,7 +74,7 @@ impl RunFolder {
     }
 
     /// Checks that there is a run.
-    pub(super) fn require(&self) -> Result<()> {
+    pub(crate) fn require(&self) -> Result<()> {
         if self.config().is_file() {
             return Ok(());
         }

@@ -18,6 +18,7 @@ mod summary;
 mod train;
 mod truth;
 
+pub(crate) use checkpoint::infinite_if_null;
 pub use checkpoint::{Best, CurvePoint, Position};
 pub use folder::RunFolder;
 pub use summary::{Summary, Timing};
