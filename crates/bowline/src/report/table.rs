@@ -200,6 +200,33 @@ impl Table {
         out
     }
 
+    /// For a terminal: columns under each other, two spaces between them.
+    pub fn text(&self) -> String {
+        let shown = |row: &[Cell], column: usize| self.cell(row, column).shown();
+        let width = |column: usize| {
+            let cells = self.rows.iter().map(|row| shown(row, column).chars().count());
+            cells.chain([self.columns[column].title.chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let line = |cells: Vec<String>| {
+            let padded =
+                self.columns.iter().zip(&widths).zip(cells).map(|((column, &width), cell)| match column.align {
+                    Align::Left => format!("{cell:<width$}"),
+                    Align::Right => format!("{cell:>width$}"),
+                });
+            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+        };
+        let mut out = if self.caption.is_empty() { String::new() } else { format!("{}\n", self.caption) };
+        out += &line(self.columns.iter().map(|column| column.title.clone()).collect());
+        for row in &self.rows {
+            out += &line((0..self.columns.len()).map(|column| shown(row, column)).collect());
+        }
+        for note in self.notes() {
+            out += &format!("{note}\n");
+        }
+        out
+    }
+
     /// For a document, with the caption above and the notes below.
     pub fn markdown(&self) -> String {
         let mut out = String::new();

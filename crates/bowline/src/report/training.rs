@@ -26,7 +26,7 @@ pub fn training_page(runs: &[RunRecord]) -> Page {
     curves.extend(divergence_chart(runs).map(Block::from));
     curves.push(learning_rate_chart(runs).into());
     let mut sections = vec![Section::new("Results", results), Section::new("Curves", curves)];
-    sections.extend(runs.iter().map(about));
+    sections.extend(runs.iter().map(run_section));
     Page { title, lead, sections }
 }
 
@@ -112,7 +112,7 @@ fn standing(run: &RunRecord) -> Option<String> {
 }
 
 /// What a run was made of.
-fn about(run: &RunRecord) -> Section {
+pub fn run_section(run: &RunRecord) -> Section {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact("state", run.progress());

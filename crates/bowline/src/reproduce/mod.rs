@@ -14,7 +14,7 @@ mod qualitative;
 mod theory;
 
 pub use ideal::ideal;
-pub use pages::{Results, page};
+pub use pages::{Results, page, tables};
 pub use phrases::{PHRASES, Prediction, predictions};
 pub use qualitative::{Tendencies, neighbours, tendencies};
 pub use theory::figure1;

@@ -5,8 +5,8 @@ use super::{Cell as RunCell, Experiment, Prediction, Tendencies, benchmark, idea
 use crate::config::Size;
 use crate::paper;
 use crate::report::{
-    Axis, Block, Cell, Chart, Column, Page, Point, Reference, RunRecord, Section, Series, Table, run_section,
-    training_blocks, validation_chart,
+    Axis, Block, Cell, Chart, Column, Page, Point, Reference, RunRecord, Section, Series, Table, divergence_chart,
+    run_section, training_chart, validation_chart,
 };
 
 /// All that was found of an experiment.
@@ -54,7 +54,8 @@ pub fn page(experiment: Experiment, results: &Results) -> (Page, Vec<Table>) {
     };
     let with_curves = matches!(experiment, Experiment::Table1 | Experiment::Table2);
     if with_curves && !results.runs.is_empty() {
-        blocks.extend(training_blocks(&results.runs));
+        blocks.extend([validation_chart(&results.runs).into(), training_chart(&results.runs).into()]);
+        blocks.extend(divergence_chart(&results.runs).map(Block::from));
     }
     let mut sections = vec![Section::new("Results", blocks)];
     // A figure of dozens of runs says what it is made of in its table.
@@ -62,6 +63,12 @@ pub fn page(experiment: Experiment, results: &Results) -> (Page, Vec<Table>) {
         sections.extend(results.runs.iter().map(run_section));
     }
     (Page { title: title.to_owned(), lead: lead.to_owned(), sections }, machine)
+}
+
+/// The tables of a page that are seen at once.
+pub fn tables(page: &Page) -> impl Iterator<Item = &Table> {
+    let blocks = page.sections.iter().flat_map(|section| &section.blocks);
+    blocks.filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None })
 }
 
 type Parts<'a> = (&'a str, &'a str, Vec<Block>, Vec<Table>);
@@ -115,8 +122,7 @@ fn figure1(results: &Results) -> Parts<'static> {
             Cell::number(found.len() as f64, 0),
         ]
     };
-    let mut rows: Vec<Vec<Cell>> =
-        panel_a.iter().map(|(beta, found)| row("a", *beta, f64::from(TAU), found)).collect();
+    let mut rows: Vec<Vec<Cell>> = panel_a.iter().map(|(beta, found)| row("a", *beta, f64::from(TAU), found)).collect();
     rows.extend(panel_b.iter().map(|(tau, found)| row("b", 1.0, *tau, found)));
     let table = Table {
         name: "figure1-points".to_owned(),
@@ -166,8 +172,7 @@ fn figure1_machine(results: &Results) -> Table {
 
 fn table4(results: &Results) -> Parts<'static> {
     let names: Vec<&str> = results.names.iter().map(String::as_str).collect();
-    let mut blocks: Vec<Block> =
-        phrases::tables(&names, &results.predictions).into_iter().map(Block::from).collect();
+    let mut blocks: Vec<Block> = phrases::tables(&names, &results.predictions).into_iter().map(Block::from).collect();
     if !results.tendencies.is_empty() {
         blocks.push(Block::Heading("The paper's observations, measured over the whole test split".to_owned()));
         blocks.push(tendency_table(&names, &results.tendencies).into());

@@ -11,10 +11,7 @@ use std::sync::Arc;
 pub const PHRASES: [(&str, &str); 4] = [
     ("information international said it believes that the complaints filed in", "federal"),
     ("oil company refineries ran flat out to prepare for a robust holiday driving season in july and", "august"),
-    (
-        "southmark said it plans to <unk> its <unk> to provide financial results as soon as its audit is",
-        "completed",
-    ),
+    ("southmark said it plans to <unk> its <unk> to provide financial results as soon as its audit is", "completed"),
     ("merieux said the government 's minister of industry science and", "technology"),
 ];
 

@@ -85,9 +85,7 @@ pub fn neighbours(model: &LanguageModel, ids: &[u32]) -> Vec<Vec<u32>> {
         }
         order.clear();
         order.extend((0..v as u32).filter(|&other| other as usize != word));
-        let nearer = |a: &u32, b: &u32| {
-            similarities[*b as usize].total_cmp(&similarities[*a as usize]).then(a.cmp(b))
-        };
+        let nearer = |a: &u32, b: &u32| similarities[*b as usize].total_cmp(&similarities[*a as usize]).then(a.cmp(b));
         let near = NEAR.min(order.len());
         if near > 0 && near < order.len() {
             order.select_nth_unstable_by(near - 1, nearer);

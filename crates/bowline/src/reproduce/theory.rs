@@ -28,7 +28,9 @@ pub fn figure1(choice: &Choice) -> Vec<Cell> {
     let points = BETAS.iter().map(|&beta| (beta, TAU)).chain(TAUS.iter().filter(shared).map(|&tau| (1.0, tau)));
     let points: Vec<(f32, f32)> = points.collect();
     // Run after run: after each there is a whole figure.
-    (0..choice.runs.max(1)).flat_map(|run| points.iter().map(move |&(beta, tau)| cell(choice, beta, tau, run))).collect()
+    (0..choice.runs.max(1))
+        .flat_map(|run| points.iter().map(move |&(beta, tau)| cell(choice, beta, tau, run)))
+        .collect()
 }
 
 fn cell(choice: &Choice, beta: f32, tau: f32, run: u32) -> Cell {

@@ -12,6 +12,7 @@ use bowline::predict::LanguageModel;
 use bowline::report::RunRecord;
 use bowline::reproduce::{self, Cell, Choice, Experiment, Results};
 use bowline::run::{self, Outcome, Session};
+use bowline::storage::atomic;
 use bowline::{data, subspace};
 use bowline_kernels::{Isa, Team};
 use clap::{Args, ValueEnum};
@@ -142,16 +143,18 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
     let results = gather(options, experiment, &cells)?;
     let (page, machine) = reproduce::page(experiment, &results);
     let dir = options.out.join(format!("{}-report", experiment.name()));
-    let file = page.write(&dir)?;
+    page.write(&dir)?;
     for table in &machine {
-        table.write_csv(&dir)?;
+        let csv = dir.join(format!("{}.csv", table.name));
+        atomic::write(&csv, |out| out.write_all(table.csv().as_bytes()))?;
     }
+    let file = dir.join("report.html");
     if options.json {
         print_json(&answer(experiment, &options.out, &cells, &results, &file)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();
-    for table in page.tables() {
+    for table in reproduce::tables(&page) {
         writeln!(out, "{}", table.text())?;
     }
     writeln!(out, "the page is {}", shell(&file))?;
