@@ -34,6 +34,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Resume(options) => commands::resume::run(&options),
         Command::Eval(options) => commands::eval::run(&options),
         Command::Next(options) => commands::next::run(&options),
+        Command::Report(options) => commands::report::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
     }

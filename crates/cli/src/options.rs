@@ -28,6 +28,8 @@ pub enum Command {
     Eval(EvalOptions),
     /// The most likely next words after a phrase
     Next(NextOptions),
+    /// A page with the curves and results of runs, beside the paper's
+    Report(crate::commands::report::Options),
     /// Get or check the public corpora
     Data(DataOptions),
     /// How fast training is on this machine
