@@ -36,6 +36,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Next(options) => commands::next::run(&options),
         Command::Subspace(options) => commands::subspace::run(&options),
         Command::Reproduce(options) => commands::reproduce::run(&options),
+        Command::Report(options) => commands::report::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
     }

@@ -34,6 +34,8 @@ pub enum Command {
     Subspace(SubspaceOptions),
     /// The paper's tables and figures, cell by cell, beside the paper's numbers
     Reproduce(ReproduceOptions),
+    /// A page with the curves and results of runs, beside the paper's
+    Report(crate::commands::report::Options),
     /// Get or check the public corpora
     Data(DataOptions),
     /// How fast training is on this machine

@@ -35,7 +35,7 @@ impl Size {
 
 /// The settings of a size and a model on a corpus. Corpora other than WikiText-2 and the built-in one get those of PTB.
 pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
-    let wikitext = data == "wikitext-2";
+    let wikitext = data.starts_with("wikitext-2");
     let (hidden, init, decay, decay_after, clip, epochs) = match size {
         Size::Small => (200, 0.1, 0.9, 5, 5.0, 55),
         Size::Medium => (650, 0.05, 0.9, 10, 5.0, 60),

@@ -79,9 +79,18 @@ pub(super) fn fill(pattern: &str, split: SplitName) -> String {
     pattern.replace("{split}", split.as_str())
 }
 
-/// The corpus of that name, if it is known.
+/// The corpus of that name, if it is known. A half of one (see [`half`]) has its files.
 pub fn by_name(name: &str) -> Option<&'static PublicCorpus> {
-    CATALOG.iter().find(|corpus| corpus.name == name)
+    let whole = half(name).map_or(name, |(whole, _)| whole);
+    CATALOG.iter().find(|corpus| corpus.name == whole)
+}
+
+/// `wikitext-2-half1` and `wikitext-2-half2` are the corpus with the first or the second half of its training text (the
+/// paper's Table 2); the vocabulary and the other splits are those of the whole. Gives the whole's name and the half.
+pub fn half(name: &str) -> Option<(&str, usize)> {
+    let (whole, half) = name.rsplit_once("-half")?;
+    let half = ["1", "2"].iter().position(|&number| number == half)?;
+    (whole == "wikitext-2").then_some((whole, half))
 }
 
 const fn files_at(url: &'static str) -> Mirror {

@@ -13,7 +13,7 @@ mod folder;
 mod http;
 mod verify;
 
-pub use catalog::{CATALOG, KnownFile, Mirror, MirrorKind, PublicCorpus, by_name};
+pub use catalog::{CATALOG, KnownFile, Mirror, MirrorKind, PublicCorpus, by_name, half};
 pub use fetch::{FetchOptions, Progress, fetch};
 pub use folder::{Environment, Platform};
 pub use verify::{FileCheck, FileStatus, locate, verify};

@@ -363,8 +363,18 @@ impl Chart {
         across.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut free = f64::INFINITY;
         for (y, label) in across {
-            let y = y.min(free);
-            drawing.text(right - 2.0, y, &fit(label, font, plot.length - 8.0), "halo", "end", font);
+            let (y, label) = (y.min(free), fit(label, font, plot.length - 8.0));
+            // A label that had to move lies upon other lines: they stop behind it.
+            let wide = width(&label, font);
+            let field = format!(
+                "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" class=\"paper\"/>",
+                px(right - 4.0 - wide),
+                px(y - 0.85 * font),
+                px(wide + 4.0),
+                px(font)
+            );
+            drawing.push(&field);
+            drawing.text(right - 2.0, y, &label, "halo", "end", font);
             free = y - font - 1.0;
         }
     }

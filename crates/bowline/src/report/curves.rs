@@ -70,7 +70,7 @@ pub fn validation_chart(runs: &[RunRecord]) -> Chart {
     let mut lines: Vec<(f64, Vec<String>, usize)> = Vec::new();
     for (run, (_, look)) in runs.iter().zip(identities(runs)) {
         if let Some(expected) = run.expected().filter(|_| !run.epochs.is_empty()) {
-            let title = run.config.model.title().to_owned();
+            let title = run.config.model.title().trim_start_matches("VD-LSTM ").to_owned();
             match lines.iter_mut().find(|line| line.0 == expected.valid) {
                 Some(line) if line.1.contains(&title) => {}
                 Some(line) => line.1.push(title),
@@ -83,7 +83,7 @@ pub fn validation_chart(runs: &[RunRecord]) -> Chart {
     }
     chart.references.extend(lines.into_iter().map(|(y, titles, look)| Reference::Across {
         y,
-        label: format!("the paper's {} {}", titles.join(" and "), number(y, 1)),
+        label: format!("paper: {} {}", titles.join(", "), number(y, 1)),
         look: Some(look),
     }));
     chart

@@ -25,7 +25,7 @@ pub use record::{Beginning, RunRecord, State, read_runs};
 pub use scale::{Axis, Scale};
 pub use table::{Align, Cell, Column, Table};
 pub use text::{date, duration, grouped};
-pub use training::{results_table, run_section, training_page};
+pub use training::{curves_section, results_table, run_section, training_page};
 
 #[cfg(test)]
 mod xml_check;

@@ -21,13 +21,21 @@ pub fn training_page(runs: &[RunRecord]) -> Page {
         (m, n) => format!("{} finished, {m} not finished and shown as far as they have got.", n - m),
     };
     let mut results = vec![Block::from(results_table(runs))];
-    results.extend(runs.iter().filter_map(standing).map(Block::Text));
+    let standings: Vec<(String, String)> = runs.iter().filter_map(standing).collect();
+    if !standings.is_empty() {
+        results.extend([Block::Heading("Beside the paper".to_owned()), Block::Facts(standings)]);
+    }
+    let mut sections = vec![Section::new("Results", results), curves_section(runs)];
+    sections.extend(runs.iter().map(run_section));
+    Page { title, lead, sections }
+}
+
+/// The curves of runs: validation, training, divergence where a loss is augmented, learning rate.
+pub fn curves_section(runs: &[RunRecord]) -> Section {
     let mut curves = vec![validation_chart(runs).into(), training_chart(runs).into()];
     curves.extend(divergence_chart(runs).map(Block::from));
     curves.push(learning_rate_chart(runs).into());
-    let mut sections = vec![Section::new("Results", results), Section::new("Curves", curves)];
-    sections.extend(runs.iter().map(run_section));
-    Page { title, lead, sections }
+    Section::new("Curves", curves)
 }
 
 /// The corpus by name, or by the last part of its path.
@@ -36,46 +44,62 @@ fn data(run: &RunRecord) -> String {
     source.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(source).to_owned()
 }
 
-/// Perplexities, the paper's, and the differences.
+/// Perplexities, and where the paper has such runs, its own and the differences.
 pub fn results_table(runs: &[RunRecord]) -> Table {
+    let in_paper = runs.iter().any(|run| run.expected().is_some());
+    let going_on = runs.iter().any(|run| run.summary.is_none());
+    let mut columns = vec![Column::text("run"), Column::text("model"), Column::text("data"), Column::text("size")];
+    for split in ["valid", "test"] {
+        columns.push(Column::number(split));
+        if in_paper {
+            columns.push(Column::number("paper").key(format!("paper_{split}")));
+            columns.push(Column::number("diff.").key(format!("difference_{split}")));
+        }
+    }
+    if in_paper {
+        columns.push(Column::text("band"));
+    }
+    columns.extend([Column::number("epochs"), Column::number("seed")]);
+    if going_on {
+        columns.push(Column::text("state"));
+    }
     let row = |run: &RunRecord| {
         let paper = run.expected();
-        let (valid, test) = (run.valid(), run.test());
-        let band = match run.comparison() {
-            None => Cell::Empty,
-            Some(comparison) if !comparison.other_settings.is_empty() => Cell::text("other settings"),
-            Some(comparison) if comparison.inside => Cell::text("inside"),
-            Some(_) => Cell::text("above"),
-        };
-        let over = |ours: Option<f64>, paper: Option<f64>| ours.zip(paper).map(|(ours, paper)| ours - paper);
-        let (paper_valid, paper_test) = (paper.map(|p| p.valid), paper.map(|p| p.test));
-        vec![
+        let mut row = vec![
             Cell::text(run.name.clone()),
             Cell::text(run.config.model.title()),
             Cell::text(data(run)),
             Cell::text(run.config.size.name()),
-            valid.map_or(Cell::NotYet, |valid| Cell::number(valid, 2)),
-            Cell::quoted(paper_valid, 1),
-            // A run that goes on is not yet to be compared.
-            Cell::difference(over(valid.filter(|_| run.summary.is_some()), paper_valid), 2),
-            test.map_or(Cell::NotYet, |test| Cell::number(test, 2)),
-            Cell::quoted(paper_test, 1),
-            Cell::difference(over(test, paper_test), 2),
-            band,
-            Cell::number(run.epochs.len() as f64, 0),
-            Cell::number(run.config.seed as f64, 0),
-            Cell::text(match &run.summary {
-                Some(_) => "finished",
-                None => "not finished",
-            }),
-        ]
+        ];
+        for (ours, paper) in [(run.valid(), paper.map(|p| p.valid)), (run.test(), paper.map(|p| p.test))] {
+            row.push(ours.map_or(Cell::NotYet, |ours| Cell::number(ours, 2)));
+            if in_paper {
+                // A run that goes on is not yet to be compared.
+                let over = ours.zip(paper).filter(|_| run.summary.is_some()).map(|(ours, paper)| ours - paper);
+                row.extend([Cell::quoted(paper, 1), Cell::difference(over, 2)]);
+            }
+        }
+        if in_paper {
+            row.push(match run.comparison() {
+                None => Cell::Empty,
+                Some(comparison) if !comparison.other_settings.is_empty() => Cell::text("other settings"),
+                Some(comparison) => Cell::text(if comparison.inside { "inside" } else { "above" }),
+            });
+        }
+        row.extend([Cell::number(run.epochs.len() as f64, 0), Cell::text(run.config.seed.to_string())]);
+        if going_on {
+            row.push(Cell::text(if run.summary.is_some() { "finished" } else { "not finished" }));
+        }
+        row
     };
     let mut notes = vec![
         "Perplexities of finished runs are those of the kept model, one stream, state carried. Lower is better."
             .to_owned(),
-        format!("Band: both perplexities at most {}% above the paper's.", 100.0 * BAND),
     ];
-    if runs.iter().any(|run| run.summary.is_none()) {
+    if in_paper {
+        notes.push(format!("Band: both perplexities at most {}% above the paper's.", 100.0 * BAND));
+    }
+    if going_on {
         notes.push(
             "For a run that is not finished, valid is the best so far, measured as during training (several streams)."
                 .to_owned(),
@@ -83,32 +107,22 @@ pub fn results_table(runs: &[RunRecord]) -> Table {
     }
     Table {
         name: "results".to_owned(),
-        caption: "Perplexity, the paper's and ours".to_owned(),
-        columns: vec![
-            Column::text("run"),
-            Column::text("model"),
-            Column::text("data"),
-            Column::text("size"),
-            Column::number("valid"),
-            Column::number("paper").key("paper_valid"),
-            Column::number("difference").key("difference_valid"),
-            Column::number("test"),
-            Column::number("paper").key("paper_test"),
-            Column::number("difference").key("difference_test"),
-            Column::text("band"),
-            Column::number("epochs"),
-            Column::number("seed"),
-            Column::text("state"),
-        ],
+        caption: if in_paper { "Perplexity, the paper's and ours" } else { "Perplexity" }.to_owned(),
+        columns,
         rows: runs.iter().map(row).collect(),
         notes,
     }
 }
 
-/// A finished run beside the paper, in a sentence.
-fn standing(run: &RunRecord) -> Option<String> {
+/// How a finished run stands to the paper: its name, and a sentence.
+fn standing(run: &RunRecord) -> Option<(String, String)> {
     let (comparison, summary) = (run.comparison()?, run.summary.as_ref()?);
-    Some(format!("{}: {}.", run.name, comparison.line(summary.valid, summary.test)))
+    let standing = comparison.standing(summary.valid, summary.test);
+    let settings = match comparison.other_settings.as_slice() {
+        [] => String::new(),
+        others => format!("; its settings are not the paper's: {}", others.join(", ")),
+    };
+    Some((run.name.clone(), standing + &settings))
 }
 
 /// What a run was made of.

@@ -5,8 +5,8 @@ use super::{Cell as RunCell, Experiment, Prediction, Tendencies, benchmark, idea
 use crate::config::Size;
 use crate::paper;
 use crate::report::{
-    Axis, Block, Cell, Chart, Column, Page, Point, Reference, RunRecord, Section, Series, Table, divergence_chart,
-    run_section, training_chart, validation_chart,
+    Axis, Block, Cell, Chart, Column, Page, Point, Reference, RunRecord, Section, Series, Table, curves_section,
+    divergence_chart, run_section, training_chart, validation_chart,
 };
 
 /// All that was found of an experiment.
@@ -54,8 +54,7 @@ pub fn page(experiment: Experiment, results: &Results) -> (Page, Vec<Table>) {
     };
     let with_curves = matches!(experiment, Experiment::Table1 | Experiment::Table2);
     if with_curves && !results.runs.is_empty() {
-        blocks.extend([validation_chart(&results.runs).into(), training_chart(&results.runs).into()]);
-        blocks.extend(divergence_chart(&results.runs).map(Block::from));
+        blocks.extend(curves_section(&results.runs).blocks);
     }
     let mut sections = vec![Section::new("Results", blocks)];
     // A figure of dozens of runs says what it is made of in its table.

@@ -35,6 +35,10 @@ use std::path::Path;
 pub fn open_corpus(config: &DataConfig) -> Result<Corpus> {
     let mut corpus = open_whole(config)?;
     let ids = &mut corpus.train.ids;
+    if let Some((_, half)) = data::half(&config.source) {
+        let middle = ids.len() / 2;
+        *ids = if half == 0 { ids[..middle].to_vec() } else { ids[middle..].to_vec() };
+    }
     let end = if config.train_words == 0 { ids.len() } else { config.train_start.saturating_add(config.train_words) };
     if end > ids.len() || config.train_start >= end {
         let (first, words) = (config.train_start, ids.len());

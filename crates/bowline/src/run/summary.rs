@@ -2,6 +2,7 @@
 
 use super::checkpoint::{CurvePoint, infinite_if_null};
 use crate::error::{Error, Result};
+use crate::paper::Comparison;
 use crate::storage::atomic;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -39,6 +40,9 @@ pub struct Summary {
     pub tokens: [usize; 2],
     /// Content hash of the weights in `best/`.
     pub weights_sha256: String,
+    /// The paper's numbers for such a run and how this one stands to them, where the paper has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<Comparison>,
     /// Every epoch.
     pub curve: Vec<CurvePoint>,
     /// How long it took, and where.

@@ -17,6 +17,7 @@ use crate::event::{EpochEnd, Event, Progress};
 use crate::model::{Masks, Network, State, Use};
 use crate::model_folder::{Contents, ModelFolder};
 use crate::optim;
+use crate::paper;
 use crate::params::Params;
 use crate::storage::atomic;
 use bowline_kernels::{Isa, Team, model_name};
@@ -406,6 +407,7 @@ impl<'a> Trainer<'a> {
             test: test.perplexity,
             tokens: [valid.tokens, test.tokens],
             weights_sha256,
+            paper: paper::compare(self.config, valid.perplexity, test.perplexity),
             curve: self.position.curve.clone(),
             timing: Timing {
                 seconds: self.clock.start.elapsed().as_secs_f64(),

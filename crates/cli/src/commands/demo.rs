@@ -3,6 +3,8 @@
 //! The corpus comes from a grammar, so the best possible perplexity is known, and so is how far each model's predictions
 //! are from the truth.
 
+mod page;
+
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::DemoOptions;
@@ -34,6 +36,7 @@ struct Report {
     floor: Floor,
     phrases: Vec<PhraseReport>,
     out: String,
+    page: String,
     seconds: f64,
 }
 
@@ -93,6 +96,7 @@ pub fn run(options: &DemoOptions) -> anyhow::Result<ExitCode> {
     }
     note(format_args!("comparing the models with the grammar"));
     let report = report(options, session, &summaries, begin)?;
+    page::of(&report, &options.out)?.write(&options.out)?;
     let text = render(&report);
     let file = options.out.join("report.txt");
     std::fs::write(&file, &text).map_err(bowline::Error::io(&file, "write"))?;
@@ -199,6 +203,7 @@ fn report(
         floor,
         phrases,
         out: options.out.display().to_string(),
+        page: options.out.join("report.html").display().to_string(),
         seconds: begin.elapsed().as_secs_f64(),
     })
 }
@@ -299,6 +304,7 @@ fn render(report: &Report) -> String {
         }
     }
     let _ = writeln!(out, "\nThis took {}. The runs and this report are in {}", duration(report.seconds), report.out);
+    let _ = writeln!(out, "the report as a page: {}", shell(Path::new(&report.page)));
     let _ = writeln!(out, "next: bowline next {}/real \"the old\"", shell(Path::new(&report.out)));
     out
 }

@@ -5,6 +5,7 @@ pub mod data;
 pub mod demo;
 pub mod eval;
 pub mod next;
+pub mod report;
 pub mod reproduce;
 pub mod resume;
 pub mod subspace;

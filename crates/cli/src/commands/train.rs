@@ -59,6 +59,9 @@ pub fn report(folder: &Path, outcome: Outcome, json: bool) -> anyhow::Result<Exi
                 summary.best_epoch,
                 summary.epochs
             )?;
+            if let Some(paper) = &summary.paper {
+                writeln!(out, "{}", paper.line(summary.valid, summary.test))?;
+            }
             writeln!(out, "the model is in {}", shell(&folder.join("best")))?;
             writeln!(out, "next: bowline next {run} \"the beginning of a sentence\"")?;
         }
