@@ -1,11 +1,12 @@
 //! Chores of the repository, run as `cargo xtask <chore>`.
 //!
 //! ```text
-//! cargo xtask results RUN...    keep the evidence of finished runs under docs/results/ and renew its table
+//! cargo xtask results RUN... FILE.csv...    keep the evidence of finished runs under docs/results/ and renew its pages
 //! cargo xtask bench             Bowline and its peers side by side, into bench/runs/
 //! ```
 
 mod bench;
+mod reproduction;
 mod results;
 
 use anyhow::{Result, bail};

@@ -1,7 +1,8 @@
 //! `cargo xtask results`: keeps the evidence of finished runs and renews the table that is made from it.
 //!
 //! Of a run's folder its `config.toml`, `summary.json` and a thinned `events.jsonl` go to `docs/results/NAME/`, where NAME
-//! is the folder's own name. Weights stay where they are. `docs/results/README.md` is written anew from all that is there.
+//! is the folder's own name. Weights stay where they are. A table that `bowline reproduce` wrote (`figure1.csv`) is copied.
+//! `docs/results/README.md`, `table1.csv` and `docs/reproduction.md` are written anew from all that is there.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -12,10 +13,22 @@ use std::path::Path;
 pub fn run(runs: &[String]) -> Result<()> {
     let results = super::root().join("docs/results");
     for run in runs {
-        keep(Path::new(run), &results)?;
+        let path = Path::new(run);
+        match path.extension() {
+            Some(extension) if extension == "csv" => keep_table(path, &results)?,
+            _ => keep(path, &results)?,
+        }
     }
     let table = table(&results)?;
-    fs::write(results.join("README.md"), table).context("docs/results/README.md: cannot write")
+    fs::write(results.join("README.md"), table).context("docs/results/README.md: cannot write")?;
+    super::reproduction::write(&super::root())
+}
+
+/// Copies a table that an experiment wrote for machines.
+fn keep_table(csv: &Path, results: &Path) -> Result<()> {
+    let name = csv.file_name().with_context(|| format!("{}: is no file", csv.display()))?;
+    fs::copy(csv, results.join(name)).with_context(|| format!("{}: cannot copy", csv.display()))?;
+    Ok(())
 }
 
 /// Copies what is small and enough.

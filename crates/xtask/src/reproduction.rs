@@ -1,0 +1,97 @@
+//! `docs/reproduction.md`: what was run, what came out, and how it stands to the paper, made from `docs/results/`.
+
+use anyhow::{Context, Result};
+use bowline::report::RunRecord;
+use bowline::reproduce::{self, Experiment, Results};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+/// Writes `table1.csv` beside the evidence, and the page.
+pub fn write(root: &Path) -> Result<()> {
+    let results = root.join("docs/results");
+    let runs = records(&results)?;
+    let full: Vec<RunRecord> = runs.into_iter().filter(is_a_cell).collect();
+    let found = Results { runs: full, ..Results::default() };
+    let (page, machine) = reproduce::page(Experiment::Table1, &found);
+    for table in &machine {
+        let path = results.join(format!("{}.csv", table.name));
+        fs::write(&path, table.csv()).with_context(|| format!("{}: cannot write", path.display()))?;
+    }
+    let mut out = String::from(
+        "# The paper, reproduced\n\nThis page is made by `cargo xtask results` from the evidence under \
+         [`results/`](results/); the remarks in it are kept in\n[`results/remarks.md`](results/remarks.md). Every number \
+         marked as published is the paper's; every other one was measured.\n\n",
+    );
+    for table in reproduce::tables(&page) {
+        writeln!(out, "## {}\n", page.title)?;
+        out += &table.markdown().replacen(&format!("{}\n\n", table.caption), "", 1);
+        out.push('\n');
+    }
+    for (file, title) in [("figure1.csv", "Figure 1: distance between the spans of L^T and W"), ("ideal.csv", "The ideal case")]
+    {
+        let path = results.join(file);
+        if path.is_file() {
+            let text = fs::read_to_string(&path)?;
+            writeln!(out, "## {title}\n\nFrom [`results/{file}`](results/{file}).\n")?;
+            out += &if file == "figure1.csv" { points(&text)? } else { as_markdown(&text) };
+            out.push('\n');
+        }
+    }
+    let remarks = results.join("remarks.md");
+    if remarks.is_file() {
+        out += &fs::read_to_string(&remarks)?;
+    }
+    let path = root.join("docs/reproduction.md");
+    fs::write(&path, out).with_context(|| format!("{}: cannot write", path.display()))
+}
+
+fn records(results: &Path) -> Result<Vec<RunRecord>> {
+    let mut records = Vec::new();
+    for entry in fs::read_dir(results).context("docs/results: cannot read")? {
+        let dir = entry?.path();
+        if dir.join("summary.json").is_file() {
+            records.push(RunRecord::read(&dir)?);
+        }
+    }
+    records.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(records)
+}
+
+/// Whether a run is one of Table 1's, by its name and its settings: shorter trials are evidence too, but no cells.
+fn is_a_cell(run: &RunRecord) -> bool {
+    run.comparison().is_some_and(|comparison| comparison.other_settings.is_empty())
+}
+
+/// Mean and spread over the runs of every point.
+fn points(csv: &str) -> Result<String> {
+    let mut rows: Vec<(String, Vec<f64>)> = Vec::new();
+    for line in csv.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [panel, beta, tau, _, distance] = fields[..] else {
+            anyhow::bail!("figure1.csv: not five fields: {line}");
+        };
+        let key = format!("| {panel} | {beta} | {tau} |");
+        let distance: f64 = distance.parse().with_context(|| format!("figure1.csv: {line}"))?;
+        match rows.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, found)) => found.push(distance),
+            None => rows.push((key, vec![distance])),
+        }
+    }
+    let mut out = String::from("| panel | beta | tau | mean distance | standard deviation | runs |\n|---|---:|---:|---:|---:|---:|\n");
+    for (key, found) in &rows {
+        let n = found.len() as f64;
+        let mean = found.iter().sum::<f64>() / n;
+        let deviation = (found.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0)).sqrt();
+        writeln!(out, "{key} {mean:.4} | {deviation:.4} | {n} |")?;
+    }
+    Ok(out)
+}
+
+fn as_markdown(csv: &str) -> String {
+    let row = |line: &str| format!("| {} |\n", line.replace(',', " | "));
+    let mut lines = csv.lines();
+    let head = lines.next().unwrap_or_default();
+    let rule = format!("|{}\n", "---:|".repeat(head.split(',').count()));
+    row(head) + &rule + &lines.map(row).collect::<String>()
+}
