@@ -36,5 +36,8 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Next(options) => commands::next::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
+        Command::Export(options) => commands::export::run(&options),
+        Command::Completions(options) => commands::completions::run(&options),
+        Command::Man(options) => commands::man::run(&options),
     }
 }

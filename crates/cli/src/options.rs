@@ -1,5 +1,6 @@
 //! The command line: names, values, help.
 
+use crate::commands;
 use bowline::config::{ModelKind, Size};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -32,6 +33,12 @@ pub enum Command {
     Data(DataOptions),
     /// How fast training is on this machine
     Bench(BenchOptions),
+    /// Write a model as a file for other tools
+    Export(commands::export::Options),
+    /// Print the completions of a shell
+    Completions(commands::completions::Options),
+    /// Print the manual page, or write those of all commands
+    Man(commands::man::Options),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,9 +1,12 @@
 //! One file per command.
 
 pub mod bench;
+pub mod completions;
 pub mod data;
 pub mod demo;
 pub mod eval;
+pub mod export;
+pub mod man;
 pub mod next;
 pub mod resume;
 pub mod train;
