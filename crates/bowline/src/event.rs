@@ -1,5 +1,6 @@
 //! What a run says, as one stream of events: JSON lines in the run's `events.jsonl`, and the same values to whoever watches.
 
+use crate::run::infinite_if_null;
 use serde::{Deserialize, Serialize};
 
 /// One line of `events.jsonl`.
@@ -62,8 +63,10 @@ pub enum Event {
         /// The epoch whose weights were kept.
         best_epoch: u32,
         /// Perplexity of those on the validation split, one stream.
+        #[serde(deserialize_with = "infinite_if_null")]
         valid: f64,
         /// And on the test split.
+        #[serde(deserialize_with = "infinite_if_null")]
         test: f64,
     },
 }
@@ -82,6 +85,7 @@ pub struct Progress {
     /// Loss per word so far in this epoch, `CE + alpha KL`, in nats.
     pub loss: f64,
     /// Perplexity so far in this epoch, with dropout.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub perplexity: f64,
     /// Mean `KL(y~ || y^)` so far in this epoch.
     pub kl: f64,
@@ -92,6 +96,7 @@ pub struct Progress {
     /// Training words per second, lately.
     pub words_per_second: f64,
     /// Seconds until the end of the run, as far as one can tell.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub eta_seconds: f64,
 }
 
@@ -105,10 +110,12 @@ pub struct EpochEnd {
     /// Training loss per word, `CE + alpha KL`.
     pub loss: f64,
     /// Training perplexity, with dropout.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub train: f64,
     /// Mean `KL(y~ || y^)`.
     pub kl: f64,
     /// Validation perplexity.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub valid: f64,
     /// Whether it is the best so far.
     pub best: bool,

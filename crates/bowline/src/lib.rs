@@ -11,6 +11,7 @@ pub mod demo;
 pub mod error;
 pub mod eval;
 pub mod event;
+pub mod import;
 pub mod model;
 pub mod model_folder;
 pub mod onnx;

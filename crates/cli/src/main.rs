@@ -37,6 +37,8 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Data(options) => commands::data::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
         Command::Export(options) => commands::export::run(&options),
+        Command::Import(options) => commands::import::run(&options),
+        Command::TensorBoard(options) => commands::tensorboard::run(&options),
         Command::Completions(options) => commands::completions::run(&options),
         Command::Man(options) => commands::man::run(&options),
     }

@@ -35,6 +35,11 @@ pub enum Command {
     Bench(BenchOptions),
     /// Write a model as a file for other tools
     Export(commands::export::Options),
+    /// Make a model's folder of what PyTorch saved
+    Import(commands::import::Options),
+    /// Write the curves of runs for TensorBoard
+    #[command(name = "tensorboard")]
+    TensorBoard(commands::tensorboard::Options),
     /// Print the completions of a shell
     Completions(commands::completions::Options),
     /// Print the manual page, or write those of all commands
@@ -159,6 +164,9 @@ pub struct TrainOptions {
     /// Change a setting, for example keep=0.5 or augment.gamma=0.7
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
+    /// Write the curves for TensorBoard too, into RUN/tensorboard; `resume` goes on with them
+    #[arg(long)]
+    pub tensorboard: bool,
     #[command(flatten)]
     pub threads: Threads,
     /// Print one JSON object at the end
@@ -170,6 +178,9 @@ pub struct TrainOptions {
 pub struct ResumeOptions {
     /// The run's folder
     pub run: PathBuf,
+    /// Write the curves for TensorBoard too, all of them from the beginning on, if the run has none yet
+    #[arg(long)]
+    pub tensorboard: bool,
     #[command(flatten)]
     pub threads: Threads,
     /// Print one JSON object at the end

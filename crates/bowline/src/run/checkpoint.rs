@@ -72,7 +72,7 @@ pub struct CurvePoint {
 
 /// A perplexity from JSON, which has no infinity and writes `null` for it. A loss above 709 nats a word, which a much too
 /// high learning rate can bring, is a number; the perplexity, its exponential, is too large for one.
-pub(super) fn infinite_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<f64, D::Error> {
+pub(crate) fn infinite_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 

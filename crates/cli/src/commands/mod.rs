@@ -6,9 +6,11 @@ pub mod data;
 pub mod demo;
 pub mod eval;
 pub mod export;
+pub mod import;
 pub mod man;
 pub mod next;
 pub mod resume;
+pub mod tensorboard;
 pub mod train;
 
 use serde::Serialize;
