@@ -1,4 +1,5 @@
-"""Checks exported models with onnx and onnxruntime: the sum of the sentences' log-probabilities, as `bowline score` has it.
+"""Checks exported models with onnx and onnxruntime: the sum of the sentences' log-probabilities, as `bowline score`
+has it.
 
     python docs/interop/onnx_check.py RUN/best/vocab.txt ptb.test.txt step.onnx sequence.onnx
 """
@@ -11,7 +12,8 @@ vocab, text, *files = sys.argv[1:]
 words = open(vocab, encoding="utf-8", newline="\n").read().split("\n")[:-1]
 ids = {word: i for i, word in enumerate(words)}
 eos = ids["<eos>"]
-sentences = [[eos] + [ids.get(word, ids.get("<unk>")) for word in line.split()] + [eos] for line in open(text, encoding="utf-8")]
+lines = [line.split() for line in open(text, encoding="utf-8")]
+sentences = [[eos] + [ids.get(word, ids.get("<unk>")) for word in line] + [eos] for line in lines]
 sentences.sort(key=len)
 
 

@@ -23,7 +23,7 @@ model.load_state_dict(weights)
 
 @torch.no_grad()
 def log_probability(tokens, state=None, window=500):
-    """The sum of log p of every token after the first, and the state is carried from window to window."""
+    """The sum of log p of every token after the first, with the state carried from window to window."""
     total, tokens = 0.0, torch.tensor(tokens).unsqueeze(1)
     for inputs, targets in zip(tokens[:-1].split(window), tokens[1:].split(window)):
         hidden, state = model["rnn"](model["encoder"](inputs), state)
@@ -31,7 +31,8 @@ def log_probability(tokens, state=None, window=500):
     return total
 
 eos = ids["<eos>"]
-sentences = [[ids.get(word, ids.get("<unk>")) for word in line.split()] + [eos] for line in open(text, encoding="utf-8")]
+lines = [line.split() for line in open(text, encoding="utf-8")]
+sentences = [[ids.get(word, ids.get("<unk>")) for word in line] + [eos] for line in lines]
 stream = [token for sentence in sentences for token in sentence]
 print(f"perplexity, state carried: {math.exp(-log_probability(stream) / (len(stream) - 1)):.6f}")
 total = sum(log_probability([eos] + sentence) for sentence in sentences)

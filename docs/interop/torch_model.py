@@ -2,8 +2,8 @@
 
     python docs/interop/torch_model.py TRAIN.txt TEST.txt OUT
 
-The model is that of PyTorch's word language model example, its weights as they are drawn: what matters here is that both
-programs compute the same. OUT gets `vocab.txt` and, for each way to save, `WAY.safetensors`.
+The model is that of PyTorch's word language model example, its weights as they are drawn: what matters here is that
+both programs compute the same. OUT gets `vocab.txt` and, for each way to save, `WAY.safetensors`.
 """
 import math, os, sys
 import torch

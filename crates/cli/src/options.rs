@@ -1,6 +1,5 @@
 //! The command line: names, values, help.
 
-use crate::commands;
 use bowline::config::{ModelKind, Size};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -34,16 +33,16 @@ pub enum Command {
     /// How fast training is on this machine
     Bench(BenchOptions),
     /// Write a model as a file for other tools
-    Export(commands::export::Options),
+    Export(crate::commands::export::ExportOptions),
     /// Make a model's folder of what PyTorch saved
-    Import(commands::import::Options),
+    Import(crate::commands::import::ImportOptions),
     /// Write the curves of runs for TensorBoard
     #[command(name = "tensorboard")]
-    TensorBoard(commands::tensorboard::Options),
+    TensorBoard(crate::commands::tensorboard::TensorBoardOptions),
     /// Print the completions of a shell
-    Completions(commands::completions::Options),
+    Completions(crate::commands::completions::CompletionsOptions),
     /// Print the manual page, or write those of all commands
-    Man(commands::man::Options),
+    Man(crate::commands::man::ManOptions),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The subcommands that the help names, without `help` itself.
 fn subcommands(path: &[&str]) -> Vec<String> {
-    let help = finish(bowline(path.iter().chain(&["--help"]))).success().stdout;
+    let help = finish(&mut bowline(path.iter().chain(&["--help"]))).success().stdout;
     let Some((_, commands)) = help.split_once("\nCommands:\n") else { return Vec::new() };
     let names = commands.lines().take_while(|line| line.starts_with("  "));
     let names = names.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());

@@ -222,8 +222,8 @@ fn both_forms_computed_by_the_definition_agree_with_bowline() {
             let [log_p, next_h, next_c] = evaluate(&step, array(&[1], &[word]), h, c);
             assert_eq!(log_p.shape, [1, V]);
             let bowline = model.distribution(&team, Isa::detect(), &words[..t]);
-            for v in 0..V {
-                let ln = f64::from(bowline[v]).ln();
+            for (v, &probability) in bowline.iter().enumerate() {
+                let ln = f64::from(probability).ln();
                 assert!((log_p.values[v] - ln).abs() < 1e-5, "step {t}, word {v}: {} {ln}", log_p.values[v]);
                 assert!((whole[0].values[t * V + v] - ln).abs() < 1e-5, "sequence {t}, word {v}");
             }

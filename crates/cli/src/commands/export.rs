@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Args)]
-pub struct Options {
+pub struct ExportOptions {
     /// A model's folder, or a run's
     pub model: PathBuf,
     /// The kind of file
@@ -41,7 +41,7 @@ pub enum FormName {
     Sequence,
 }
 
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub fn run(options: &ExportOptions) -> anyhow::Result<ExitCode> {
     let form = match options.form {
         FormName::Step => Form::Step,
         FormName::Sequence => Form::Sequence,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Args)]
-pub struct Options {
+pub struct ImportOptions {
     /// The weights of an nn.Embedding, nn.LSTM and nn.Linear, saved as safetensors
     #[arg(value_name = "FILE.safetensors")]
     pub weights: PathBuf,
@@ -39,7 +39,7 @@ pub struct Options {
     pub json: bool,
 }
 
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
     let request = Request {
         weights: &options.weights,
         vocabulary: &options.vocab,

@@ -1,6 +1,7 @@
 //! `bowline man`: the manual pages, from the definition of the command line.
 
 use super::shell;
+use crate::options::Options;
 use bowline::Error;
 use bowline::storage::atomic;
 use clap::{Args, Command, CommandFactory};
@@ -10,15 +11,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Args)]
-pub struct Options {
+pub struct ManOptions {
     /// Write the pages of the program and of all its commands into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub fn run(options: &ManOptions) -> anyhow::Result<ExitCode> {
     // `help` would be a page on pages, one more for each command.
-    let mut program = crate::options::Options::command().disable_help_subcommand(true);
+    let mut program = Options::command().disable_help_subcommand(true);
     program.build();
     let Some(folder) = &options.out else {
         let mut page = Vec::new();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Args)]
-pub struct Options {
+pub struct TensorBoardOptions {
     /// The folders of the runs, which are only read
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
@@ -19,7 +19,7 @@ pub struct Options {
     pub out: PathBuf,
 }
 
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub fn run(options: &TensorBoardOptions) -> anyhow::Result<ExitCode> {
     let mut taken = HashSet::new();
     for run in &options.runs {
         let name = name(run)?;

@@ -66,12 +66,9 @@ mod tests {
         assert_eq!(crc32c(b""), 0);
     }
 
-    /// A file that TensorFlow itself begins every event file like: the length 24 and its checksum.
+    /// What TensorBoard's `masked_crc32c` gives for the length 24, with which TensorFlow's own event files begin.
     #[test]
     fn the_mask() {
-        let crc = crc32c(&24u64.to_le_bytes());
-        let masked = ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8);
-        assert_eq!(checksum(&24u64.to_le_bytes()), masked);
-        assert_eq!(masked.to_le_bytes(), [0xa3, 0x7f, 0x4b, 0x22]);
+        assert_eq!(checksum(&24u64.to_le_bytes()).to_le_bytes(), [0xa3, 0x7f, 0x4b, 0x22]);
     }
 }

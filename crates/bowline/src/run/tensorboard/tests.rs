@@ -10,11 +10,11 @@ fn masked(bytes: &[u8]) -> u32 {
     for byte in bytes {
         crc ^= u32::from(*byte);
         for _ in 0..8 {
-            crc = if crc % 2 == 1 { crc / 2 ^ 0x82f6_3b78 } else { crc / 2 };
+            crc = if crc % 2 == 1 { (crc / 2) ^ 0x82f6_3b78 } else { crc / 2 };
         }
     }
-    crc = !crc;
-    ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8)
+    let (low, high) = (!crc % (1 << 15), !crc / (1 << 15));
+    (low * (1 << 17) + high).wrapping_add(0xa282_ead8)
 }
 
 /// The messages in a file.
