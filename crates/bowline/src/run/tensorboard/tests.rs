@@ -155,6 +155,7 @@ fn the_curves_are_those_of_the_log() {
     let mut other = Other::default();
     let mut watch = TensorBoard::beside(&mut other, run.0.path(), true);
     watch.begin(run.0.path()).unwrap();
+    assert!(run.path(FOLDER).is_dir(), "a kill from now on leaves a run that will be resumed with its curves");
     for event in
         [start(), progress(5, 400.0), progress(10, 100.0), epoch(20), Event::SecondTraining { epoch: 2 }, end()]
     {
@@ -272,4 +273,43 @@ fn trouble_is_told_once_and_the_run_goes_on() {
     assert!(message.starts_with("DIR/events.jsonl: line 4 is no event: unknown variant `party`"), "{message}");
     let message = convert(&run.path("nothing"), &run.path("elsewhere")).unwrap_err().to_string();
     assert!(message.contains("/nothing: there is no such folder\n  try: "), "{message}");
+}
+
+/// Somebody who refuses a run as soon as it has a folder.
+struct Refusing;
+
+impl Watch for Refusing {
+    fn begin(&mut self, run: &Path) -> Result<()> {
+        assert!(run.is_dir() && !run.join("config.toml").exists());
+        Err(Error::run(run, "not this one", "another"))
+    }
+    fn event(&mut self, event: &Event) {
+        panic!("{event:?}");
+    }
+    fn progress(&mut self, _: &Progress) {}
+    fn notice(&mut self, _: &str) {}
+    fn stop(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn the_choice_is_made_before_there_is_a_run() {
+    use crate::config::{ModelKind, Size, preset};
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("corpus")).unwrap();
+    for split in ["train", "valid", "test"] {
+        fs::write(dir.path().join(format!("corpus/{split}.txt")), "the cat sat\n".repeat(20)).unwrap();
+    }
+    let source = dir.path().join("corpus").display().to_string();
+    let config = preset(Size::Small, ModelKind::Re, &source);
+    let session = crate::run::Session { threads: 1, isa: bowline_kernels::Isa::detect() };
+    let run = dir.path().join("run");
+    let error = crate::run::start(&run, &config, session, &mut Refusing).unwrap_err();
+    assert!(error.to_string().ends_with("run: not this one\n  try: another"), "{error}");
+    assert!(!run.join("config.toml").exists());
+    // The same through the one who writes curves.
+    let error = crate::run::start(&run, &config, session, &mut TensorBoard::beside(&mut Refusing, &run, true));
+    assert!(error.unwrap_err().to_string().contains("not this one"));
+    assert!(run.join(FOLDER).is_dir() && !run.join("config.toml").exists());
 }
