@@ -40,7 +40,7 @@ pub const CARD: &str = "README.md";
 pub const BEST: &str = "best";
 
 /// The metadata key of the SHA-256 of `vocab.txt`.
-const VOCABULARY_HASH_KEY: &str = "bowline.vocabulary_sha256";
+pub(crate) const VOCABULARY_HASH_KEY: &str = "bowline.vocabulary_sha256";
 
 const INCOMPLETE: &str = "the model folder is damaged or incomplete: copy all of its files again";
 
@@ -192,7 +192,7 @@ fn newlines(bytes: &[u8]) -> usize {
 }
 
 /// PyTorch's names of a tensor of [`crate::architecture`]: one, except for an LSTM layer's bias, which is the sum of two.
-fn stored_names(tensor: &Tensor) -> (String, Option<String>) {
+pub(crate) fn stored_names(tensor: &Tensor) -> (String, Option<String>) {
     match tensor.name.strip_prefix("rnn.bias_l") {
         Some(layer) => (format!("rnn.bias_ih_l{layer}"), Some(format!("rnn.bias_hh_l{layer}"))),
         None => (tensor.name.clone(), None),
@@ -232,19 +232,26 @@ fn read_weights(dir: &Path, file: &TensorFile, config: &Config) -> Result<Params
         let values = &mut params.data_mut()[tensor.range()];
         file.copy_to(first, values)?;
         let Some(second) = second else { continue };
-        let mut addends = vec![0.0; values.len()];
-        file.copy_to(second, &mut addends)?;
-        for (index, (value, addend)) in values.iter_mut().zip(addends).enumerate() {
-            // Adding zero would turn -0.0 into 0.0: not the same bits.
-            if addend != 0.0 {
-                *value += addend;
-            }
-            if !value.is_finite() {
-                let problem = format!("the value at [{index}] added to that of `{first}` is {value}");
-                let advice = "use a model from before its weights stopped being numbers";
-                return Err(Error::model(dir.join(WEIGHTS), format!("tensor `{second}`"), problem, advice));
-            }
-        }
+        add_bias(&dir.join(WEIGHTS), file, (first, second), values)?;
     }
     Ok(params)
+}
+
+/// Adds the second of PyTorch's two biases to the first, which `values` holds. A sum that is not finite is an error.
+pub(crate) fn add_bias(path: &Path, file: &TensorFile, names: (&str, &str), values: &mut [f32]) -> Result<()> {
+    let (first, second) = names;
+    let mut addends = vec![0.0; values.len()];
+    file.copy_to(second, &mut addends)?;
+    for (index, (value, addend)) in values.iter_mut().zip(addends).enumerate() {
+        // Adding zero would turn -0.0 into 0.0: not the same bits.
+        if addend != 0.0 {
+            *value += addend;
+        }
+        if !value.is_finite() {
+            let problem = format!("the value at [{index}] added to that of `{first}` is {value}");
+            let advice = "use a model from before its weights stopped being numbers";
+            return Err(Error::model(path, format!("tensor `{second}`"), problem, advice));
+        }
+    }
+    Ok(())
 }

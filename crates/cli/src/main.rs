@@ -39,5 +39,10 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Report(options) => commands::report::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
+        Command::Export(options) => commands::export::run(&options),
+        Command::Import(options) => commands::import::run(&options),
+        Command::TensorBoard(options) => commands::tensorboard::run(&options),
+        Command::Completions(options) => commands::completions::run(&options),
+        Command::Man(options) => commands::man::run(&options),
     }
 }

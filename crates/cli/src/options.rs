@@ -40,6 +40,17 @@ pub enum Command {
     Data(DataOptions),
     /// How fast training is on this machine
     Bench(BenchOptions),
+    /// Write a model as a file for other tools
+    Export(crate::commands::export::ExportOptions),
+    /// Make a model's folder of what PyTorch saved
+    Import(crate::commands::import::ImportOptions),
+    /// Write the curves of runs for TensorBoard
+    #[command(name = "tensorboard")]
+    TensorBoard(crate::commands::tensorboard::TensorBoardOptions),
+    /// Print the completions of a shell
+    Completions(crate::commands::completions::CompletionsOptions),
+    /// Print the manual page, or write those of all commands
+    Man(crate::commands::man::ManOptions),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -160,6 +171,9 @@ pub struct TrainOptions {
     /// Change a setting, for example keep=0.5 or augment.gamma=0.7
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
+    /// Write the curves for TensorBoard too, into RUN/tensorboard; `resume` goes on with them
+    #[arg(long)]
+    pub tensorboard: bool,
     #[command(flatten)]
     pub threads: Threads,
     /// Print one JSON object at the end
@@ -171,6 +185,9 @@ pub struct TrainOptions {
 pub struct ResumeOptions {
     /// The run's folder
     pub run: PathBuf,
+    /// Write the curves for TensorBoard too, all of them from the beginning on, if the run has none yet
+    #[arg(long)]
+    pub tensorboard: bool,
     #[command(flatten)]
     pub threads: Threads,
     /// Print one JSON object at the end

@@ -26,6 +26,8 @@ pub struct ModelCard {
     pub test: Option<f64>,
     /// The beginning of a sentence, of words that the model knows, for the examples.
     pub example: String,
+    /// For a model that another program trained, where its weights come from; then nothing is known of its training.
+    pub origin: Option<String>,
 }
 
 impl ModelCard {
@@ -37,33 +39,27 @@ impl ModelCard {
             card.push('\n');
         };
         line(format!("# {}\n", plain(&self.title)));
+        let (how, kind) = match &self.origin {
+            None => ("trained with Bowline", kind(&config.model)),
+            Some(_) if a.tied => ("imported by Bowline", "an LSTM whose classifier reuses the word vectors"),
+            Some(_) => ("imported by Bowline", "an LSTM whose classifier has its own matrix and bias"),
+        };
         line(format!(
-            "A word-level language model, trained with Bowline {}: {}. It has {} of {} units, a vocabulary of {} words \
+            "A word-level language model, {how} {}: {kind}. It has {} of {} units, a vocabulary of {} words \
              and {} parameters.\n",
             env!("CARGO_PKG_VERSION"),
-            kind(&config.model),
             if a.layers == 1 { "one LSTM layer".to_owned() } else { format!("{} LSTM layers", a.layers) },
             grouped(a.hidden),
             grouped(a.vocab),
             grouped(a.parameters()),
         ));
 
-        line("## Results\n".to_owned());
-        line("| split | perplexity |\n|---|---:|".to_owned());
-        for (split, perplexity) in [("validation", self.valid), ("test", self.test)] {
-            line(format!("| {split} | {} |", perplexity.map_or("not measured".to_owned(), |p| format!("{p:.2}"))));
+        match &self.origin {
+            None => self.training(&mut line),
+            Some(origin) => {
+                line(format!("The weights come from {}; how they were trained is not known.\n", plain(origin)))
+            }
         }
-        line(format!("\nThese are the weights after epoch {}, the best on the validation split so far.\n", self.epoch));
-
-        line("## Data\n".to_owned());
-        line(format!("{}, SHA-256 `{}`.\n", plain(&self.data_name), code(&self.data_sha256)));
-
-        line("## Recipe\n".to_owned());
-        line("| setting | value |\n|---|---|".to_owned());
-        for (key, value) in &self.recipe {
-            line(format!("| {} | {} |", plain(key), plain(value)));
-        }
-        line(format!("| seed | {} |\n", self.seed));
 
         line("## Use\n".to_owned());
         line(format!(
@@ -92,6 +88,26 @@ impl ModelCard {
                 .to_owned(),
         );
         card
+    }
+
+    /// What came out of the training, and how it was done.
+    fn training(&self, line: &mut impl FnMut(String)) {
+        line("## Results\n".to_owned());
+        line("| split | perplexity |\n|---|---:|".to_owned());
+        for (split, perplexity) in [("validation", self.valid), ("test", self.test)] {
+            line(format!("| {split} | {} |", perplexity.map_or("not measured".to_owned(), |p| format!("{p:.2}"))));
+        }
+        line(format!("\nThese are the weights after epoch {}, the best on the validation split so far.\n", self.epoch));
+
+        line("## Data\n".to_owned());
+        line(format!("{}, SHA-256 `{}`.\n", plain(&self.data_name), code(&self.data_sha256)));
+
+        line("## Recipe\n".to_owned());
+        line("| setting | value |\n|---|---|".to_owned());
+        for (key, value) in &self.recipe {
+            line(format!("| {} | {} |", plain(key), plain(value)));
+        }
+        line(format!("| seed | {} |\n", self.seed));
     }
 
     /// A program that loads this folder and prints the most likely words after the example.

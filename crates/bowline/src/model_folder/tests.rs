@@ -19,6 +19,7 @@ fn card() -> ModelCard {
         valid: Some(81.254),
         test: None,
         example: "the caf\u{e9}".into(),
+        origin: None,
     }
 }
 

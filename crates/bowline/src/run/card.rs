@@ -18,6 +18,7 @@ pub(super) fn of(config: &Config, corpus: &Corpus, best: Best, result: Option<(f
         valid: Some(result.map_or(best.valid, |(valid, _)| valid)),
         test: result.map(|(_, test)| test),
         example: example(corpus),
+        origin: None,
     }
 }
 

@@ -58,11 +58,12 @@ impl RunFolder {
             return Err(Error::run(&self.dir, "there is a run in this folder already", resume));
         }
         let checkpoints = self.dir.join("checkpoints");
+        let folders = [checkpoints.clone(), self.dir.join(super::tensorboard::FOLDER)];
         // What a start left that came to an end (a kill, a full disk) before there was a config.toml is no hindrance.
         let leftover = |entry: DirEntry| {
             let name = entry.file_name();
             let empty = |dir: &Path| std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
-            name == LOCK || name == ".config.toml.partial" || (entry.path() == checkpoints && empty(&checkpoints))
+            name == LOCK || name == ".config.toml.partial" || (folders.contains(&entry.path()) && empty(&entry.path()))
         };
         let occupied = std::fs::read_dir(&self.dir)
             .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| !leftover(entry))));

@@ -6,6 +6,7 @@
 //! checkpoints/     last.safetensors and the one before it
 //! best/            the model with the best validation perplexity
 //! summary.json     the result, when the run is over
+//! tensorboard/     the curves for TensorBoard, where they were asked for
 //! ```
 
 mod card;
@@ -15,6 +16,7 @@ mod folder;
 mod log;
 mod setup;
 mod summary;
+mod tensorboard;
 mod train;
 mod truth;
 
@@ -22,6 +24,7 @@ pub(crate) use checkpoint::infinite_if_null;
 pub use checkpoint::{Best, CurvePoint, Position};
 pub use folder::RunFolder;
 pub use summary::{Summary, Timing};
+pub use tensorboard::{TensorBoard, convert as convert_for_tensorboard};
 pub use train::{Outcome, Session, Watch, resume, start};
 
 use crate::config::{Config, DataConfig};

@@ -30,6 +30,10 @@ const LOGGED_PER_EPOCH: usize = 20;
 
 /// Somebody who watches a run.
 pub trait Watch {
+    /// A new run has its folder, but nothing in it that would make it a run.
+    fn begin(&mut self, _run: &Path) -> Result<()> {
+        Ok(())
+    }
     /// A line has been added to the log.
     fn event(&mut self, event: &Event);
     /// A step has been done.
@@ -69,6 +73,7 @@ pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watc
     check_length(config, &corpus)?;
     folder.create()?;
     let _lock = folder.lock()?;
+    watch.begin(folder.dir())?;
     let text = config.to_toml()?;
     atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))?;
     Trainer::new(folder, config, &corpus, session, None)?.run(watch)

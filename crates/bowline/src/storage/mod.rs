@@ -3,8 +3,10 @@
 //! [`atomic`] replaces a file in one step, so that a kill or a full disk at any instant leaves either the old contents
 //! or the new ones. [`tensor_file`] is the file format for weights and checkpoints: named `f32` tensors with a content
 //! hash, readable by every tool that reads safetensors. `strict_json` reads JSON objects without forgiving anything.
+//! `protobuf` writes what ONNX and TensorBoard files are made of.
 
 pub mod atomic;
+pub(crate) mod protobuf;
 pub(crate) mod strict_json;
 pub mod tensor_file;
 

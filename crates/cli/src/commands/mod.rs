@@ -1,14 +1,19 @@
 //! One file per command.
 
 pub mod bench;
+pub mod completions;
 pub mod data;
 pub mod demo;
 pub mod eval;
+pub mod export;
+pub mod import;
+pub mod man;
 pub mod next;
 pub mod report;
 pub mod reproduce;
 pub mod resume;
 pub mod subspace;
+pub mod tensorboard;
 pub mod train;
 
 use serde::Serialize;

@@ -4,13 +4,14 @@ use super::train::report;
 use crate::interrupt::Interrupt;
 use crate::options::ResumeOptions;
 use crate::terminal::Terminal;
-use bowline::run::{self, Session};
+use bowline::run::{self, Session, TensorBoard};
 use bowline_kernels::Isa;
 use std::process::ExitCode;
 
 pub fn run(options: &ResumeOptions) -> anyhow::Result<ExitCode> {
     let session = Session { threads: options.threads.get(), isa: Isa::detect() };
-    let mut watch = Terminal::new(Interrupt::listen(), "");
+    let mut terminal = Terminal::new(Interrupt::listen(), "");
+    let mut watch = TensorBoard::beside(&mut terminal, &options.run, options.tensorboard);
     let outcome = run::resume(&options.run, session, &mut watch)?;
     report(&options.run, outcome, options.json)
 }

@@ -6,7 +6,7 @@ use crate::options::TrainOptions;
 use crate::terminal::{Terminal, duration, note};
 use bowline::config::{Config, preset};
 use bowline::data;
-use bowline::run::{self, Outcome, Session};
+use bowline::run::{self, Outcome, Session, TensorBoard};
 use bowline_kernels::Isa;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -15,7 +15,8 @@ use std::process::ExitCode;
 pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
     let config = config(options)?;
     let session = Session { threads: options.threads.get(), isa: Isa::detect() };
-    let mut watch = Terminal::new(Interrupt::listen(), "");
+    let mut terminal = Terminal::new(Interrupt::listen(), "");
+    let mut watch = TensorBoard::beside(&mut terminal, &options.out, options.tensorboard);
     let outcome = run::start(&options.out, &config, session, &mut watch)?;
     report(&options.out, outcome, options.json)
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{LONGEST_HEADER, METADATA_KEY, VALUE_BYTES};
+use super::dtype::{Accepted, Dtype};
+use super::{LONGEST_HEADER, METADATA_KEY};
 use crate::error::{Error, Result};
 use crate::storage::printable;
 use crate::storage::strict_json::{Field, Pairs};
@@ -20,6 +21,7 @@ pub(super) const NOT_FLOAT: &str = "save the tensors as 32-bit floats, in PyTorc
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) name: String,
+    pub(super) dtype: Dtype,
     pub(super) shape: Vec<usize>,
     pub(super) range: Range<usize>,
 }
@@ -50,7 +52,7 @@ pub(super) fn header_length(path: &Path, first: &[u8], file_length: u64) -> Resu
 
 impl Layout {
     /// Checks the header of a file that has `data_length` bytes of data after it.
-    pub(super) fn parse(path: &Path, header: &[u8], data_length: u64) -> Result<Layout> {
+    pub(super) fn parse(path: &Path, header: &[u8], data_length: u64, accepted: Accepted) -> Result<Layout> {
         let wrong = |problem: String| Error::model(path, "header", printable(&problem), DAMAGED);
         if header.first() != Some(&b'{') {
             return Err(wrong("it does not begin with `{`".to_owned()));
@@ -65,7 +67,7 @@ impl Layout {
             if name == METADATA_KEY {
                 layout.metadata = metadata(path, fields)?;
             } else {
-                layout.tensors.push(placed(path, name, fields)?);
+                layout.tensors.push(placed(path, name, fields, accepted)?);
             }
         }
         layout.tensors.sort_by_key(|tensor| (tensor.range.start, tensor.range.end));
@@ -116,7 +118,7 @@ fn metadata(path: &Path, fields: Vec<(String, Field)>) -> Result<BTreeMap<String
         .collect()
 }
 
-fn placed(path: &Path, name: String, fields: Vec<(String, Field)>) -> Result<Placed> {
+fn placed(path: &Path, name: String, fields: Vec<(String, Field)>, accepted: Accepted) -> Result<Placed> {
     let wrong = |problem: String| Error::model(path, field(&name), problem, DAMAGED);
     let (mut dtype, mut shape, mut offsets) = (None, None, None);
     for (key, value) in fields {
@@ -133,16 +135,16 @@ fn placed(path: &Path, name: String, fields: Vec<(String, Field)>) -> Result<Pla
     let shape = shape.ok_or_else(|| missing("shape"))?;
     let offsets = offsets.ok_or_else(|| missing("data_offsets"))?;
 
-    if dtype != "F32" {
-        let problem = format!("its dtype is `{}`; Bowline reads only `F32`", printable(&dtype));
-        return Err(Error::model(path, field(&name), problem, NOT_FLOAT));
-    }
+    let dtype = Dtype::of(&dtype, accepted).ok_or_else(|| {
+        let problem = format!("its dtype is `{}`; Bowline reads only {}", printable(&dtype), accepted.names());
+        Error::model(path, field(&name), problem, NOT_FLOAT)
+    })?;
     let &[start, end] = offsets.as_slice() else {
         return Err(wrong(format!("`data_offsets` has {} numbers, not a beginning and an end", offsets.len())));
     };
     let bytes = shape
         .iter()
-        .try_fold(VALUE_BYTES as u64, |product, &size| product.checked_mul(size))
+        .try_fold(dtype.bytes() as u64, |product, &size| product.checked_mul(size))
         .filter(|&bytes| isize::try_from(bytes).is_ok())
         .ok_or_else(|| wrong(format!("the shape {shape:?} is larger than any memory")))?;
     if end.checked_sub(start) != Some(bytes) {
@@ -154,5 +156,5 @@ fn placed(path: &Path, name: String, fields: Vec<(String, Field)>) -> Result<Pla
     let range = as_place(start)?..as_place(end)?;
     // A size above `usize::MAX` can only stand beside a zero; no memory is asked for either.
     let shape = shape.iter().map(|&size| as_place(size)).collect::<Result<_>>()?;
-    Ok(Placed { shape, range, name })
+    Ok(Placed { name, dtype, shape, range })
 }

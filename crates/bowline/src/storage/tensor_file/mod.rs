@@ -15,6 +15,7 @@
 //! where a number is eight bytes, little-endian, and a string is its length in bytes followed by its UTF-8. So the hash
 //! does not depend on how the header is laid out, and no bit of the contents can change without changing it.
 
+mod dtype;
 mod layout;
 mod reader;
 #[cfg(test)]

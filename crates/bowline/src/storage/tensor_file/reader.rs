@@ -6,8 +6,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::dtype::Accepted;
 use super::layout::{DAMAGED, Layout, Placed, field, header_length};
-use super::{ContentHasher, HASH_KEY, VALUE_BYTES, place};
+use super::{ContentHasher, HASH_KEY, place};
 use crate::error::{Error, Result};
 use crate::storage::printable;
 
@@ -34,7 +35,16 @@ pub struct TensorFile {
 impl TensorFile {
     /// Reads and checks a file. The header is checked against the length of the file before the data are read.
     pub fn read(path: impl AsRef<Path>, hash: ContentHash) -> Result<TensorFile> {
-        let path = path.as_ref();
+        TensorFile::read_accepting(path.as_ref(), hash, Accepted::Single)
+    }
+
+    /// Reads and checks a file that another tool wrote: it need not carry a hash, and its values may have half the
+    /// precision (`F16`, `BF16`); [`TensorFile::copy_to`] gives them as `f32`, which holds each of them exactly.
+    pub fn read_foreign(path: impl AsRef<Path>) -> Result<TensorFile> {
+        TensorFile::read_accepting(path.as_ref(), ContentHash::IfPresent, Accepted::HalfToo)
+    }
+
+    fn read_accepting(path: &Path, hash: ContentHash, accepted: Accepted) -> Result<TensorFile> {
         let mut file = File::open(path).map_err(Error::io(path, "read"))?;
         let file_length = file.metadata().map_err(Error::io(path, "read"))?.len();
 
@@ -51,7 +61,7 @@ impl TensorFile {
         let data_start = 8 + header_length(path, &bytes, file_length)?;
         read_up_to(&mut bytes, data_start as u64)?;
         let header = bytes.get(8..data_start).unwrap_or_default();
-        let layout = Layout::parse(path, header, file_length - data_start as u64)?;
+        let layout = Layout::parse(path, header, file_length - data_start as u64, accepted)?;
         read_up_to(&mut bytes, file_length)?;
         if bytes.len() as u64 != file_length {
             return Err(Error::model(path, "data", "the file became shorter while it was read", DAMAGED));
@@ -63,7 +73,7 @@ impl TensorFile {
     pub fn parse(path: impl AsRef<Path>, bytes: Vec<u8>, hash: ContentHash) -> Result<TensorFile> {
         let path = path.as_ref();
         let data_start = 8 + header_length(path, &bytes, bytes.len() as u64)?;
-        let layout = Layout::parse(path, &bytes[8..data_start], (bytes.len() - data_start) as u64)?;
+        let layout = Layout::parse(path, &bytes[8..data_start], (bytes.len() - data_start) as u64, Accepted::Single)?;
         TensorFile { path: path.into(), layout, bytes, data_start }.check_hash(hash)
     }
 
@@ -118,13 +128,12 @@ impl TensorFile {
     pub fn copy_to(&self, name: &str, values: &mut [f32]) -> Result<()> {
         let wrong = |problem| Error::model(&self.path, field(name), problem, DAMAGED);
         let tensor = self.find(name).ok_or_else(|| wrong("it is missing".to_owned()))?;
-        let (fours, _) = self.data()[tensor.range.clone()].as_chunks::<VALUE_BYTES>();
-        if fours.len() != values.len() {
-            return Err(wrong(format!("it has {} values, it should have {}", fours.len(), values.len())));
+        let bytes = &self.data()[tensor.range.clone()];
+        let found = bytes.len() / tensor.dtype.bytes();
+        if found != values.len() {
+            return Err(wrong(format!("it has {found} values, it should have {}", values.len())));
         }
-        for (value, four) in values.iter_mut().zip(fours) {
-            *value = f32::from_le_bytes(*four);
-        }
+        tensor.dtype.read(bytes, values);
         match values.iter().position(|value| !value.is_finite()) {
             Some(index) => {
                 let place = place(index, &tensor.shape);

@@ -1,0 +1,40 @@
+//! `bowline tensorboard`: the curves of runs that were trained without `--tensorboard`, or side by side.
+
+use super::shell;
+use bowline::Error;
+use bowline::run::convert_for_tensorboard;
+use clap::Args;
+use std::collections::HashSet;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct TensorBoardOptions {
+    /// The folders of the runs, which are only read
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// The folder for the curves; each run gets one of its own name in it
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+pub fn run(options: &TensorBoardOptions) -> anyhow::Result<ExitCode> {
+    let mut taken = HashSet::new();
+    for run in &options.runs {
+        let name = name(run)?;
+        if !taken.insert(name.clone()) {
+            let problem = format!("another of the runs is called `{}` too", name.display());
+            return Err(Error::run(run, problem, "one call for each, with another --out").into());
+        }
+        convert_for_tensorboard(run, &options.out.join(name))?;
+    }
+    writeln!(stdout(), "next: tensorboard --logdir {}", shell(&options.out))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The last part of a run's path, also of `.` and `..`.
+fn name(run: &Path) -> Result<PathBuf, Error> {
+    let path = run.canonicalize().map_err(Error::io(run, "find"))?;
+    Ok(PathBuf::from(path.file_name().unwrap_or("run".as_ref())))
+}
