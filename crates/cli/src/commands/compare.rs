@@ -93,7 +93,7 @@ fn table(phrase: &str, names: &[String; 2], left: &[Candidate], right: &[Candida
     let second = width(&names[1], &mut rows.iter().map(|(_, (word, _))| word.chars().count()));
     let mut out = stdout();
     writeln!(out, "{} ...", printable(phrase.trim()))?;
-    writeln!(out, "  {:<first$}          {:<second$}", names[0], names[1])?;
+    writeln!(out, "  {:<first$}          {}", names[0], names[1])?;
     for ((word, p), (other, q)) in rows {
         let line = format!("  {word:<first$}  {p:>6}  {other:<second$}  {q:>6}");
         writeln!(out, "{}", line.trim_end())?;
