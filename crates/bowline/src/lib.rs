@@ -23,6 +23,7 @@ pub mod report;
 pub mod reproduce;
 pub mod rng;
 pub mod run;
+pub mod score;
 pub mod storage;
 pub mod subspace;
 pub mod vocabulary;

@@ -16,6 +16,8 @@ pub enum Purpose {
     Words,
     /// Where a piece of a text begins.
     Piece,
+    /// Words drawn when a text is generated; the step is the number of the text.
+    Samples,
 }
 
 impl Purpose {
@@ -25,6 +27,7 @@ impl Purpose {
             Purpose::InputMask => 2,
             Purpose::Words => 3,
             Purpose::Piece => 4,
+            Purpose::Samples => 0x53,
             Purpose::StateMask(layer) => 0x1_0000 + u32::from(layer),
         }
     }

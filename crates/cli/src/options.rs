@@ -36,6 +36,16 @@ pub enum Command {
     Reproduce(ReproduceOptions),
     /// A page with the curves and results of runs, beside the paper's
     Report(crate::commands::report::Options),
+    /// How likely sentences are, word by word
+    Score(crate::commands::score::ScoreOptions),
+    /// Search n-best lists anew with a model
+    Rescore(crate::commands::rescore::RescoreOptions),
+    /// Let a text go on by itself
+    Generate(crate::commands::generate::GenerateOptions),
+    /// The words whose vectors are nearest to a word's
+    Neighbours(crate::commands::neighbours::NeighboursOptions),
+    /// The likeliest next words of two models side by side
+    Compare(crate::commands::compare::CompareOptions),
     /// Get or check the public corpora
     Data(DataOptions),
     /// How fast training is on this machine

@@ -1,17 +1,22 @@
 //! One file per command.
 
 pub mod bench;
+pub mod compare;
 pub mod completions;
 pub mod data;
 pub mod demo;
 pub mod eval;
 pub mod export;
+pub mod generate;
 pub mod import;
 pub mod man;
+pub mod neighbours;
 pub mod next;
 pub mod report;
 pub mod reproduce;
+pub mod rescore;
 pub mod resume;
+pub mod score;
 pub mod subspace;
 pub mod tensorboard;
 pub mod train;
