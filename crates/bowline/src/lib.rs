@@ -13,6 +13,7 @@ pub mod eval;
 pub mod event;
 pub mod model;
 pub mod model_folder;
+pub mod ngram;
 pub mod optim;
 pub mod params;
 pub mod predict;
