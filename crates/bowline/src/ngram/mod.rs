@@ -17,6 +17,7 @@
 //! a sentence (`<s>` in ARPA files), as a predicted word the end of one (`</s>`). Inside an n-gram it never stands.
 //! The vocabulary is closed: `<unk>`, where there is one, is a word like the others.
 
+pub mod arpa;
 mod counts;
 mod kneser_ney;
 mod model;
