@@ -1,6 +1,7 @@
 //! Word-level language models on ordinary CPUs.
 #![forbid(unsafe_code)]
 
+pub mod any_model;
 pub mod architecture;
 pub mod batch;
 pub mod bench;

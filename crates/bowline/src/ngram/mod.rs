@@ -21,6 +21,8 @@ pub mod arpa;
 mod counts;
 mod kneser_ney;
 mod model;
+pub mod recency;
+pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 

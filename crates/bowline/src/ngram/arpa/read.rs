@@ -129,7 +129,11 @@ impl<R: BufRead> Lines<'_, R> {
             match self.next()? {
                 Some(line) if line == "\\data\\" => break,
                 Some(_) => {}
-                None => return Err(self.cut_off("a line `\\data\\`: this is no ARPA file")),
+                None => {
+                    let problem = "there is no line `\\data\\`: this is no ARPA file";
+                    let advice = "a file that SRILM, KenLM or `bowline arpa write` has written";
+                    return Err(Error::corpus_line(self.path, self.number.max(1), problem, advice));
+                }
             }
         }
         let mut announced = Vec::new();
