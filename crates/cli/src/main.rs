@@ -35,6 +35,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Eval(options) => commands::eval::run(&options),
         Command::Next(options) => commands::next::run(&options),
         Command::Data(options) => commands::data::run(&options),
+        Command::Arpa(options) => commands::arpa::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
     }
 }
