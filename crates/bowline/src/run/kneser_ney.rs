@@ -310,6 +310,13 @@ mod tests {
     #[test]
     fn a_run_leaves_a_model_that_scores_as_its_summary_says() {
         let dir = tempfile::tempdir().unwrap();
+        let splits = crate::demo::splits(crate::demo::DEFAULT_SEED);
+        for (name, text) in [("train.txt", splits.train), ("valid.txt", splits.valid), ("test.txt", splits.test)] {
+            let some: String = text.split_inclusive('\n').take(400).collect();
+            std::fs::write(dir.path().join(name), some).unwrap();
+        }
+        let source = dir.path().display().to_string();
+        let config = |order| NgramConfig::new(order, DataConfig { source: source.clone(), ..config(order).data });
         let (run, mut watch) = (dir.path().join("run"), Quiet(Vec::new()));
         let summary = finished(start_ngram(&run, &config(3), SESSION, &mut watch).unwrap());
         assert_eq!((summary.model.as_str(), summary.size.as_str()), ("kn", "3-gram"));
