@@ -1,6 +1,7 @@
 //! Word-level language models on ordinary CPUs.
 #![forbid(unsafe_code)]
 
+pub mod any_model;
 pub mod architecture;
 pub mod batch;
 pub mod bench;
@@ -14,6 +15,7 @@ pub mod event;
 pub mod import;
 pub mod model;
 pub mod model_folder;
+pub mod ngram;
 pub mod onnx;
 pub mod optim;
 pub mod paper;

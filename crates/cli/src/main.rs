@@ -44,6 +44,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Neighbours(options) => commands::neighbours::run(&options),
         Command::Compare(options) => commands::compare::run(&options),
         Command::Data(options) => commands::data::run(&options),
+        Command::Arpa(options) => commands::arpa::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
         Command::Export(options) => commands::export::run(&options),
         Command::Import(options) => commands::import::run(&options),

@@ -28,7 +28,8 @@ pub fn write(root: &Path) -> Result<()> {
         out += &table.markdown().replacen(&format!("{}\n\n", table.caption), "", 1);
         out.push('\n');
     }
-    for (file, title) in [("figure1.csv", "Figure 1: distance between the spans of L^T and W"), ("ideal.csv", "The ideal case")]
+    for (file, title) in
+        [("figure1.csv", "Figure 1: distance between the spans of L^T and W"), ("ideal.csv", "The ideal case")]
     {
         let path = results.join(file);
         if path.is_file() {
@@ -78,7 +79,9 @@ fn points(csv: &str) -> Result<String> {
             None => rows.push((key, vec![distance])),
         }
     }
-    let mut out = String::from("| panel | beta | tau | mean distance | standard deviation | runs |\n|---|---:|---:|---:|---:|---:|\n");
+    let mut out = String::from(
+        "| panel | beta | tau | mean distance | standard deviation | runs |\n|---|---:|---:|---:|---:|---:|\n",
+    );
     for (key, found) in &rows {
         let n = found.len() as f64;
         let mean = found.iter().sum::<f64>() / n;

@@ -116,7 +116,7 @@ pub enum Selection {
 }
 
 /// The corpus of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
     /// `ptb`, `wikitext-2`, `demo`, or the path of a folder or file.

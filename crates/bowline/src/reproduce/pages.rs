@@ -6,7 +6,7 @@ use crate::config::Size;
 use crate::paper;
 use crate::report::{
     Axis, Block, Cell, Chart, Column, Page, Point, Reference, RunRecord, Section, Series, Table, curves_section,
-    divergence_chart, run_section, training_chart, validation_chart,
+    run_section, validation_chart,
 };
 
 /// All that was found of an experiment.

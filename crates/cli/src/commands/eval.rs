@@ -3,8 +3,12 @@
 use super::print_json;
 use crate::options::{EvalOptions, SplitOption};
 use crate::terminal::grouped;
+use anyhow::bail;
+use bowline::any_model::AnyModel;
 use bowline::corpus::{Split, SplitName, find_split};
 use bowline::eval::{Evaluation, Evaluator, Score};
+use bowline::model_folder::NgramFolder;
+use bowline::ngram::recency::{self, RecencySettings};
 use bowline::predict::LanguageModel;
 use bowline::{data, demo};
 use bowline_kernels::{Isa, Team};
@@ -25,34 +29,45 @@ struct Answer<'a> {
     unseen: usize,
     unseen_types: usize,
     data_sha256: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recency: Option<RecencySettings>,
 }
 
 pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
-    let model = LanguageModel::load(&options.model)?;
+    let model = AnyModel::load(&options.model)?;
     let split = split(options, &model)?;
     split.require_tokens(2, "an evaluation")?;
-    let team = Arc::new(Team::new(options.threads.get()));
-    let mut evaluator = Evaluator::new(model.params.architecture(), team, Isa::detect(), options.streams as usize);
-    let vocabulary = &model.vocabulary;
-    let evaluation = evaluator.evaluate(&model.params, &split.ids, vocabulary.unk(), vocabulary.eos());
+    let (evaluation, recency) = match &model {
+        AnyModel::Neural(model) => (neural(options, model, &split)?, None),
+        AnyModel::Ngram(model) => ngram(options, model, &split)?,
+    };
+    let state = match (&model, recency) {
+        (AnyModel::Neural(_), _) => "carried",
+        (AnyModel::Ngram(_), None) => "new for each sentence",
+        (AnyModel::Ngram(_), Some(_)) => "new for each sentence, cache carried",
+    };
     let name = name(options.split).as_str();
     if options.json {
         print_json(&Answer {
             evaluation,
-            model: &model.kind,
+            model: model.kind(),
             data: &options.data,
             split: name,
-            state: "carried",
+            state,
             unseen: split.unseen,
             unseen_types: split.unseen_types,
             data_sha256: &split.sha256,
+            recency,
         })?;
         return Ok(ExitCode::SUCCESS);
     }
     let streams =
         if evaluation.streams == 1 { "one stream".to_owned() } else { format!("{} streams", evaluation.streams) };
     let mut out = stdout();
-    writeln!(out, "{} on {} ({name}), state carried, {streams}", model.kind, options.data)?;
+    writeln!(out, "{} on {} ({name}), state {state}, {streams}", model.kind(), options.data)?;
+    if let Some(settings) = recency {
+        writeln!(out, "  with a recency cache, {settings}")?;
+    }
     let mut line = |what: &str, score: Score| {
         writeln!(out, "  perplexity {:>9.3}  over {:>9} predictions  {what}", score.perplexity, grouped(score.tokens))
     };
@@ -71,6 +86,37 @@ pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn neural(options: &EvalOptions, model: &LanguageModel, split: &Split) -> anyhow::Result<Evaluation> {
+    if options.recency.is_some() {
+        bail!(
+            "`--recency`: this cache is for n-gram models\n  try: leave it out, or a model of `bowline train --model kn`"
+        );
+    }
+    let team = Arc::new(Team::new(options.threads.get()));
+    let mut evaluator = Evaluator::new(model.params.architecture(), team, Isa::detect(), options.streams as usize);
+    let vocabulary = &model.vocabulary;
+    Ok(evaluator.evaluate(&model.params, &split.ids, vocabulary.unk(), vocabulary.eos()))
+}
+
+/// The perplexities of an n-gram model, with the cache that was asked for.
+fn ngram(
+    options: &EvalOptions,
+    model: &NgramFolder,
+    split: &Split,
+) -> anyhow::Result<(Evaluation, Option<RecencySettings>)> {
+    if options.streams != 1 {
+        bail!("`--streams`: an n-gram model begins anew at each sentence and has no use for it\n  try: leave it out");
+    }
+    let eos = model.vocabulary.eos();
+    let tuned = model.recency.unwrap_or_default();
+    let settings = options.recency.as_ref().map(|text| tuned.with(text)).transpose()?;
+    let mut nll = model.model.nll(&split.ids);
+    if let Some(settings) = settings {
+        nll = recency::nll(settings, eos, &split.ids, &nll)?;
+    }
+    Ok((Evaluation::of(&split.ids, &nll, model.vocabulary.unk(), eos, 1), settings))
+}
+
 fn name(split: SplitOption) -> SplitName {
     match split {
         SplitOption::Train => SplitName::Train,
@@ -80,8 +126,8 @@ fn name(split: SplitOption) -> SplitName {
 }
 
 /// The text to evaluate, in the model's own words.
-fn split(options: &EvalOptions, model: &LanguageModel) -> bowline::Result<Split> {
-    let (vocabulary, tokenize) = (&model.vocabulary, model.tokenize);
+fn split(options: &EvalOptions, model: &AnyModel) -> bowline::Result<Split> {
+    let (vocabulary, tokenize) = (model.vocabulary(), model.tokenize());
     if options.data == "demo" {
         let splits = demo::splits(demo::DEFAULT_SEED);
         let text = match options.split {

@@ -44,7 +44,7 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
         weights: &options.weights,
         vocabulary: &options.vocab,
         names: Names::new(&options.prefix, &options.map)?,
-        model: options.model.map(|model| ModelKind::from(model).name()),
+        model: options.model.map(ModelKind::try_from).transpose()?.map(ModelKind::name),
         tokenize: options.tokenize,
     };
     let imported = import::import(&request, &options.out)?;

@@ -3,8 +3,8 @@
 use super::{print_json, printable};
 use crate::options::NextOptions;
 use crate::terminal::note;
+use bowline::any_model::AnyModel;
 use bowline::corpus::Phrase;
-use bowline::predict::LanguageModel;
 use bowline_kernels::{Isa, Team};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -12,12 +12,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
-    let model = LanguageModel::load(&options.model)?;
-    let phrase = Phrase::new(&options.phrase, &model.vocabulary, model.tokenize)?;
+    let model = AnyModel::load(&options.model)?;
+    let phrase = Phrase::new(&options.phrase, model.vocabulary(), model.tokenize())?;
     let team = Arc::new(Team::new(options.threads.get()));
     let next = model.next_words(&team, Isa::detect(), &phrase, options.k);
     if options.json {
-        print_json(&json!({"phrase": options.phrase, "model": model.kind, "next": next, "unseen": phrase.unseen}))?;
+        print_json(&json!({"phrase": options.phrase, "model": model.kind(), "next": next, "unseen": phrase.unseen}))?;
         return Ok(ExitCode::SUCCESS);
     }
     for word in &phrase.unseen {

@@ -164,7 +164,7 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
 fn choice(options: &ReproduceOptions, experiment: Experiment) -> anyhow::Result<Choice> {
     let or = |given: Vec<String>, default: &str| if given.is_empty() { vec![default.to_owned()] } else { given };
     let sizes = if options.sizes.is_empty() { vec![SizeName::Small] } else { options.sizes.clone() };
-    let models: Vec<ModelKind> = options.models.iter().map(|&model| model.into()).collect();
+    let models = options.models.iter().map(|&model| model.try_into()).collect::<bowline::Result<Vec<ModelKind>>>()?;
     Ok(Choice {
         sizes: sizes.into_iter().map(Into::into).collect(),
         data: or(options.data.clone(), "ptb"),

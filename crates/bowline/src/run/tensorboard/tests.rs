@@ -88,7 +88,18 @@ fn progress(step: u64, perplexity: f64) -> Event {
 
 fn epoch(step: u64) -> Event {
     let (loss, kl, learning_rate, seconds) = (4.0, 0.5, 0.9, 70.0);
-    Event::Epoch(EpochEnd { epoch: 1, step, loss, train: 60.0, kl, valid: 50.0, best: true, learning_rate, seconds })
+    Event::Epoch(EpochEnd {
+        epoch: 1,
+        step,
+        loss,
+        train: 60.0,
+        kl,
+        target_kl: None,
+        valid: 50.0,
+        best: true,
+        learning_rate,
+        seconds,
+    })
 }
 
 fn resume(step: u64) -> Event {
