@@ -6,9 +6,10 @@
 //! time, for a run that is over too, and is always the same.
 //!
 //! A run with curves for TensorBoard has a folder `tensorboard/` beside its `events.jsonl`; that the folder is there is
-//! how `resume` knows. When a run is resumed, its log is cut back to the checkpoint. Then the old event file is removed
-//! and a new one is made from the log, so no step is there twice. Its name comes after the old one's, so that a
-//! TensorBoard that is looking on moves on to it.
+//! how `resume` knows. When a run is resumed, its log is cut back to the checkpoint. Then the old event file is emptied and
+//! a new one is made from the log, so no step is there twice. A TensorBoard that is looking on meanwhile goes on too: the
+//! new file's name comes after the old one's, its first event says that all begins anew, and the old file stays, empty,
+//! because TensorBoard stumbles when the file that it is reading goes away.
 
 mod record;
 #[cfg(test)]
@@ -35,6 +36,9 @@ const OURS: &str = ".bowline";
 
 /// What an event file begins with: the version of the format.
 const VERSION: &str = "brain.Event:2";
+
+/// The status of a session (`SessionLog`) that begins: what was read of its step (here 0) and later steps is void.
+const SESSION_START: i64 = 1;
 
 /// Somebody who watches a run and writes its curves for TensorBoard, beside another who watches it too.
 pub struct TensorBoard<'a> {
@@ -99,7 +103,7 @@ impl Watch for TensorBoard<'_> {
     }
 }
 
-/// Writes the curves of the run in `run`, as far as it has got, into `folder`; what an earlier call left there goes.
+/// Writes the curves of the run in `run`, as far as it has got, into `folder`, in place of those of an earlier call.
 /// Returns the file.
 pub fn convert(run: &Path, folder: &Path) -> Result<PathBuf> {
     let run = RunFolder::new(run);
@@ -121,7 +125,7 @@ impl EventFile {
     fn of_log(log: &Path, folder: &Path) -> Result<EventFile> {
         let events = read_log(log)?;
         fs::create_dir_all(folder).map_err(Error::io(folder, "create the folder"))?;
-        let number = 1 + remove_ours(folder)?;
+        let number = 1 + empty_ours(folder)?;
         let start = events.iter().find_map(|event| match event {
             Event::Start { time, .. } => Some(*time),
             _ => None,
@@ -129,7 +133,9 @@ impl EventFile {
         let path = folder.join(format!("{EVENT_FILE}{:010}.{number:06}{OURS}", start.unwrap_or(0)));
         let out = BufWriter::new(File::create(&path).map_err(Error::io(&path, "create"))?);
         let mut file = EventFile { path, out, times: Times::default() };
-        file.write(Message::new().double(1, start.unwrap_or(0) as f64).text(3, VERSION))?;
+        let began = || Message::new().double(1, start.unwrap_or(0) as f64);
+        file.write(began().text(3, VERSION))?;
+        file.write(began().message(7, Message::new().int(1, SESSION_START)))?;
         for event in &events {
             file.add(event)?;
         }
@@ -248,15 +254,20 @@ fn read_log(path: &Path) -> Result<Vec<Event>> {
         .collect()
 }
 
-/// Removes the event files of earlier calls; returns the highest number among them.
-fn remove_ours(folder: &Path) -> Result<u32> {
+/// Empties the event file of an earlier call, and removes those that were emptied before; returns the highest number
+/// among them.
+fn empty_ours(folder: &Path) -> Result<u32> {
     let mut highest = 0;
     for entry in fs::read_dir(folder).map_err(Error::io(folder, "look into"))? {
         let path = entry.map_err(Error::io(folder, "look into"))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some(middle) = name.strip_prefix(EVENT_FILE).and_then(|name| name.strip_suffix(OURS)) else { continue };
         highest = highest.max(middle.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(0));
-        fs::remove_file(&path).map_err(Error::io(&path, "remove"))?;
+        if fs::metadata(&path).map_err(Error::io(&path, "read the size of"))?.len() == 0 {
+            fs::remove_file(&path).map_err(Error::io(&path, "remove"))?;
+        } else {
+            File::create(&path).map_err(Error::io(&path, "empty"))?;
+        }
     }
     Ok(highest)
 }
