@@ -50,6 +50,11 @@ impl NgramFolder {
     pub fn save(&self, card: &ModelCard) -> Result<String> {
         let (dir, model) = (self.folder.as_path(), &self.model);
         let description = KINDS.iter().find(|(name, _)| *name == self.kind).map_or("an n-gram model", |(_, text)| text);
+        if model.vocab() as u64 > super::config::MOST_WORDS {
+            let problem = format!("{} words are more than a model folder can hold", model.vocab());
+            let advice = format!("a vocabulary of at most {} words", super::config::MOST_WORDS);
+            return Err(Error::model(dir, "vocabulary", problem, advice));
+        }
         if !dir.is_dir() {
             fs::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
             atomic::sync_folder(dir).map_err(Error::io(dir, "create the folder"))?;
