@@ -4,6 +4,7 @@
 //! one panel's columns stays in registers for the whole sum over `k`, which always runs from first to last: the value of
 //! an element of `C` does not depend on the tile it falls into, on blocking, or on the number of threads.
 
+use crate::buffer::Buffer;
 use crate::cpu::Isa;
 use crate::simd::{Simd, multiversion};
 use crate::team::{SMALL_PASS, SMALL_PRODUCT, Team};
@@ -81,7 +82,7 @@ pub enum Into {
 /// registers and filled with zeros.
 pub struct PackedB {
     isa: Isa,
-    data: Vec<f32>,
+    data: Buffer,
     k: usize,
     n: usize,
 }
@@ -95,7 +96,7 @@ fn width(isa: Isa) -> usize {
 impl PackedB {
     /// An empty one, to be filled by [`PackedB::pack`].
     pub fn new(isa: Isa) -> PackedB {
-        PackedB { isa, data: Vec::new(), k: 0, n: 0 }
+        PackedB { isa, data: Buffer::new(), k: 0, n: 0 }
     }
 
     /// Space for a (k, n) matrix, in f32.
@@ -110,7 +111,7 @@ impl PackedB {
 
     /// Bytes it takes.
     pub fn bytes(&self) -> usize {
-        4 * self.data.capacity()
+        self.data.bytes()
     }
 
     /// Takes a new matrix; allocates only when it is larger than any before.
@@ -153,7 +154,7 @@ impl PackedB {
 
     fn resize(&mut self, k: usize, n: usize) {
         (self.k, self.n) = (k, n);
-        self.data.resize(PackedB::space(self.isa, self.k, self.n), 0.0);
+        self.data.resize(PackedB::space(self.isa, self.k, self.n));
     }
 }
 
@@ -216,7 +217,7 @@ fn rows_per_job(m: usize, threads: usize) -> usize {
 
 thread_local! {
     /// Room for a transposed `A`'s tiles, one per thread, grown once.
-    static A_TILES: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    static A_TILES: RefCell<Buffer> = const { RefCell::new(Buffer::new()) };
 }
 
 /// [`gemm`] by the calling thread alone.
@@ -232,7 +233,7 @@ pub fn gemm_alone(a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
     }
     A_TILES.with_borrow_mut(|tiles| {
         if a.col_stride != 1 {
-            tiles.resize(ROW_BLOCK * K_BLOCK, 0.0);
+            tiles.grow(ROW_BLOCK * K_BLOCK);
         }
         for i0 in (0..m).step_by(ROW_BLOCK) {
             let rows = ROW_BLOCK.min(m - i0);

@@ -4,6 +4,7 @@
 //! instruction set they use is decided at run time ([`Isa::detect`]), and every kernel has a naive twin that its tests
 //! compare it with, on each instruction set the machine has.
 
+mod buffer;
 mod cpu;
 pub mod elementwise;
 mod gemm;
@@ -16,6 +17,7 @@ mod reference;
 mod simd;
 mod team;
 
+pub use buffer::Buffer;
 pub use cpu::{Isa, model_name};
 pub use gemm::{Into, Mat, PackedB, gemm, gemm_alone};
 pub use peak::peak_gflops;

@@ -5,6 +5,7 @@
 //! before with its own columns of the recurrent matrix (packed once per window), does the element-wise part for its units,
 //! and meets the others.
 
+use crate::buffer::Buffer;
 use crate::cpu::Isa;
 use crate::gemm::{Into, Mat, PackedB, gemm_alone};
 use crate::math::{sigmoid, tanh};
@@ -123,7 +124,7 @@ impl Shared {
 
 thread_local! {
     /// A member's own products of one step.
-    static PRODUCTS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    static PRODUCTS: RefCell<Buffer> = const { RefCell::new(Buffer::new()) };
 }
 
 impl Window<'_> {
@@ -151,7 +152,7 @@ pub fn forward(team: &Team, weights: &RecurrentWeights, w: &mut Window<'_>) {
         let member = &weights.members[m];
         let n = member.units.len();
         PRODUCTS.with_borrow_mut(|products| {
-            products.resize(products.len().max(batch * 4 * n), 0.0);
+            products.grow(batch * 4 * n);
             for t in 0..steps {
                 if n > 0 {
                     // SAFETY: step t of the states is complete (barrier) and nobody writes to it any more.
@@ -278,7 +279,7 @@ pub fn backward(team: &Team, weights: &RecurrentWeights, w: &mut Window<'_>, d_s
         let member = &weights.members[m];
         let n = member.units.len();
         PRODUCTS.with_borrow_mut(|products| {
-            products.resize(products.len().max(batch * 4 * n), 0.0);
+            products.grow(batch * 4 * n);
             for t in (0..steps).rev() {
                 if n > 0 {
                     if t + 1 == steps {

@@ -6,7 +6,7 @@
 use super::gram::{Gram, GramLoss};
 use crate::params::Params;
 use bowline_kernels::loss::{self, Augment, Bias, Loss};
-use bowline_kernels::{Into, Isa, Mat, PackedB, Team, elementwise, gemm, gemm_alone};
+use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Team, elementwise, gemm, gemm_alone};
 
 /// Rows of logits in a block.
 const BLOCK: usize = 50;
@@ -51,10 +51,10 @@ pub struct Classifier {
     exp_bias: Vec<f32>,
     max_bias: f32,
     /// (T B, V): logits, then their gradient.
-    logits: Vec<f32>,
+    logits: Buffer,
     losses: Vec<Loss>,
     /// (blocks, V): each block's share of the bias's gradient, when there is a bias.
-    d_bias: Vec<f32>,
+    d_bias: Buffer,
     augmented: Augmented,
     gram: Gram,
 }
@@ -68,15 +68,15 @@ struct Augmented {
     distinct: Vec<u32>,
     place: Vec<u32>,
     /// (n, d): their vectors `u`.
-    vectors: Vec<f32>,
+    vectors: Buffer,
     /// (n, V): their `y~`; and `log y~` when the gradient flows.
-    targets: Vec<f32>,
-    log_targets: Vec<f32>,
+    targets: Buffer,
+    log_targets: Buffer,
     negentropies: Vec<f64>,
     /// (T B, V): gradient by `s = L^T u`, when it flows.
-    d_scores: Vec<f32>,
+    d_scores: Buffer,
     /// (T B, d): `u` of every word, then the gradient by it.
-    target_vectors: Vec<f32>,
+    target_vectors: Buffer,
 }
 
 /// Sums of the losses of the words of a window.
@@ -99,20 +99,20 @@ impl Classifier {
             weights_back: PackedB::new(isa),
             exp_bias: Vec::new(),
             max_bias: 0.0,
-            logits: vec![0.0; rows * vocab],
+            logits: Buffer::zeros(rows * vocab),
             losses: vec![Loss::default(); rows],
-            d_bias: Vec::new(),
+            d_bias: Buffer::new(),
             augmented: Augmented {
                 embedding: PackedB::new(isa),
                 embedding_back: PackedB::new(isa),
                 distinct: Vec::new(),
                 place: Vec::new(),
-                vectors: Vec::new(),
-                targets: Vec::new(),
-                log_targets: Vec::new(),
+                vectors: Buffer::new(),
+                targets: Buffer::new(),
+                log_targets: Buffer::new(),
                 negentropies: Vec::new(),
-                d_scores: Vec::new(),
-                target_vectors: Vec::new(),
+                d_scores: Buffer::new(),
+                target_vectors: Buffer::new(),
             },
             gram: Gram::default(),
         }
@@ -199,7 +199,7 @@ impl Classifier {
         let mut d_scores = std::mem::take(&mut self.augmented.d_scores);
         let mut d_bias = std::mem::take(&mut self.d_bias);
         if !tied {
-            grow(&mut d_bias, rows.div_ceil(BLOCK) * v);
+            d_bias.grow(rows.div_ceil(BLOCK) * v);
             d_bias.fill(0.0);
         }
         let bias = self.bias(params);
@@ -307,13 +307,13 @@ impl Classifier {
         }
         let n = aug.distinct.len();
         // All buffers are as large as the largest window needs, so that later windows allocate nothing.
-        grow(&mut aug.vectors, targets.len() * d);
-        grow(&mut aug.targets, targets.len().min(v) * v);
+        aug.vectors.grow(targets.len() * d);
+        aug.targets.grow(targets.len().min(v) * v);
         aug.negentropies.resize(targets.len().max(aug.negentropies.len()), 0.0);
         if augment.flow {
-            grow(&mut aug.log_targets, targets.len().min(v) * v);
-            grow(&mut aug.d_scores, targets.len() * v);
-            grow(&mut aug.target_vectors, targets.len() * d);
+            aug.log_targets.grow(targets.len().min(v) * v);
+            aug.d_scores.grow(targets.len() * v);
+            aug.target_vectors.grow(targets.len() * d);
         }
         super::embedding::forward(params.embedding(), &aug.distinct, None, d, &mut aug.vectors[..n * d]);
         if !tied {
@@ -360,12 +360,6 @@ impl Classifier {
         let back = if tied { &self.weights_back } else { &aug.embedding_back };
         gemm(team, d_scores, back, vectors, Into::Overwrite);
         super::embedding::backward(vectors, targets, None, d, d_params.embedding_mut());
-    }
-}
-
-fn grow(buffer: &mut Vec<f32>, len: usize) {
-    if buffer.len() < len {
-        buffer.resize(len, 0.0);
     }
 }
 

@@ -14,7 +14,7 @@
 //! shares' mean differs from the whole by the variance between the shares' own means, which is small when they are large.
 
 use super::embedding;
-use bowline_kernels::{Into, Mat, PackedB, Team, gemm};
+use bowline_kernels::{Buffer, Into, Mat, PackedB, Team, gemm};
 
 /// What the loss is computed with.
 #[derive(Clone, Copy)]
@@ -33,17 +33,17 @@ pub(super) struct GramLoss {
 #[derive(Default)]
 pub(super) struct Gram {
     /// (n, d): the vectors of this turn's words, less their mean.
-    words: Vec<f32>,
+    words: Buffer,
     mean: Vec<f32>,
     /// (d, d): `sum_i l_i l_i^T` of those.
-    moment: Vec<f32>,
+    moment: Buffer,
     /// (T B, d): `v`, and the moment times it.
-    v: Vec<f32>,
-    moment_v: Vec<f32>,
+    v: Buffer,
+    moment_v: Buffer,
     /// (d, d): `sum_t v_t h_t^T`.
-    outer: Vec<f32>,
+    outer: Buffer,
     /// (n, d).
-    d_words: Vec<f32>,
+    d_words: Buffer,
 }
 
 impl Gram {
@@ -69,16 +69,16 @@ impl Gram {
         let words = Mat::new(&self.words[..n * d], n, d);
         // C n = sum_i l_i l_i^T
         scratch.pack(team, words);
-        self.moment.resize(d * d, 0.0);
+        self.moment.resize(d * d);
         gemm(team, words.t(), scratch, &mut self.moment, Into::Overwrite);
         // v = h - u
-        resize(&mut self.v, rows * d);
+        self.v.grow(rows * d);
         embedding::forward(embedding, targets, None, d, &mut self.v[..rows * d]);
         self.v[..rows * d].iter_mut().zip(h).for_each(|(v, h)| *v = h - *v);
         let v = Mat::new(&self.v[..rows * d], rows, d);
         // C v, and J_aug = <v, C v> / (2 tau^2)
         scratch.pack(team, Mat::new(&self.moment, d, d));
-        resize(&mut self.moment_v, rows * d);
+        self.moment_v.grow(rows * d);
         let moment_v = &mut self.moment_v[..rows * d];
         gemm(team, v, scratch, moment_v, Into::Overwrite);
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
@@ -89,10 +89,10 @@ impl Gram {
         d_h.iter_mut().zip(&*moment_v).for_each(|(d_h, x)| *d_h += factor * x);
         // d_l_i = (gamma / (tau n)) sum_t <v_t, l_i> h_t; through both distributions when the gradient flows, so v for h
         scratch.pack(team, if loss.flow { v } else { Mat::new(h, rows, d) });
-        self.outer.resize(d * d, 0.0);
+        self.outer.resize(d * d);
         gemm(team, v.t(), scratch, &mut self.outer, Into::Overwrite);
         scratch.pack(team, Mat::new(&self.outer, d, d));
-        resize(&mut self.d_words, n * d);
+        self.d_words.grow(n * d);
         gemm(team, words, scratch, &mut self.d_words[..n * d], Into::Overwrite);
         for (i, row) in self.d_words[..n * d].chunks_exact(d).enumerate() {
             let at = (first + i * shares) * d;
@@ -109,7 +109,7 @@ impl Gram {
 
     fn center(&mut self, embedding: &[f32], d: usize, first: usize, shares: usize, n: usize) {
         // The first turn has the most words, so later ones need no more room.
-        resize(&mut self.words, n * d);
+        self.words.grow(n * d);
         self.mean.clear();
         self.mean.resize(d, 0.0);
         let vectors = (0..n).map(|i| &embedding[(first + i * shares) * d..][..d]);
@@ -122,12 +122,5 @@ impl Gram {
                 *out = x - mean;
             }
         }
-    }
-}
-
-/// Never shorter than it was, so that later windows allocate nothing.
-fn resize(buffer: &mut Vec<f32>, len: usize) {
-    if buffer.len() < len {
-        buffer.resize(len, 0.0);
     }
 }

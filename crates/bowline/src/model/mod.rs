@@ -9,7 +9,7 @@ pub mod lstm;
 use crate::architecture::Architecture;
 use crate::batch::Window;
 use crate::params::Params;
-use bowline_kernels::{Isa, PackedB, Team};
+use bowline_kernels::{Buffer, Isa, PackedB, Team};
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss};
 pub use dropout::{KeepProb, Masks};
 pub use lstm::{LayerState, Lstm};
@@ -64,14 +64,14 @@ pub struct Network {
     steps: usize,
     batch: usize,
     /// (T, B, d): the word vectors, masked.
-    inputs: Vec<f32>,
+    inputs: Buffer,
     layers: Vec<Lstm>,
     classifier: Classifier,
     /// (T, B, d), twice: the gradient on its way down.
-    d_above: Vec<f32>,
-    d_below: Vec<f32>,
+    d_above: Buffer,
+    d_below: Buffer,
     /// (B, d).
-    unused: Vec<f32>,
+    unused: Buffer,
     scratch: PackedB,
 }
 
@@ -93,12 +93,12 @@ impl Network {
             isa,
             steps,
             batch,
-            inputs: vec![0.0; rows * d],
+            inputs: Buffer::zeros(rows * d),
             layers: (0..architecture.layers).map(|_| Lstm::new(isa, team.threads(), d, steps, batch)).collect(),
             classifier: Classifier::new(isa, architecture.vocab, d, rows),
-            d_above: vec![0.0; gradient],
-            d_below: vec![0.0; gradient],
-            unused: vec![0.0; batch * d],
+            d_above: Buffer::zeros(gradient),
+            d_below: Buffer::zeros(gradient),
+            unused: Buffer::zeros(batch * d),
             scratch: PackedB::new(isa),
             team,
         }
