@@ -383,6 +383,11 @@ unsafe fn column<S: Simd, const MR: usize, const NV: usize>(
             for line in i * lines / rows..(i + MR) * lines / rows {
                 S::prefetch(next_panel.wrapping_add(line * 16));
             }
+            // And what it will find in the result.
+            let after = if i + 2 * MR <= rows { c.wrapping_add((i + MR) * n) } else { c.wrapping_add(NV * S::LANES) };
+            for r in 0..MR {
+                S::prefetch(after.wrapping_add(r * n));
+            }
             let (a, c) = (a.skip_rows(i), c.add(i * n));
             tile::<S, MR, NV>(a, panel, c, depth, n, columns, overwrite);
             i += MR;
