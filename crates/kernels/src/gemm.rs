@@ -14,6 +14,8 @@ use std::ops::Range;
 /// How many terms of the sum over `k` are taken before moving on to the next tile: a panel of this depth fits the
 /// first-level cache.
 const K_BLOCK: usize = 256;
+/// Terms between two requests for memory that will be needed soon.
+const GROUP: usize = 4;
 /// Rows of `A` that are worked on together, so that their slice of `K_BLOCK` columns stays in the second-level cache.
 const ROW_BLOCK: usize = 120;
 
@@ -374,40 +376,65 @@ unsafe fn column<S: Simd, const MR: usize, const NV: usize>(
     columns: usize,
     overwrite: bool,
 ) {
-    let lines = depth * NV * S::LANES / 16;
+    // The last tiles fetch the panel that comes next, a few lines with each group of terms.
+    let (lines, tiles, groups) = (depth * NV * S::LANES / 16, (rows / MR).max(1), (depth / GROUP).max(1));
+    let share = lines.div_ceil(tiles * groups).max(1);
+    let quiet_rows = (tiles - lines.div_ceil(share * groups).min(tiles)) * MR;
     // SAFETY: the caller's promise, handed on row by row; a prefetch may point anywhere.
     unsafe {
         let mut i = 0;
         while i + MR <= rows {
-            // While this tile is summed up, fetch its share of the panel that comes next.
-            for line in i * lines / rows..(i + MR) * lines / rows {
-                S::prefetch(next_panel.wrapping_add(line * 16));
-            }
-            // And what it will find in the result.
+            let share = if i < quiet_rows { 0 } else { share };
+            let ahead = next_panel.wrapping_add(i.saturating_sub(quiet_rows) / MR * groups * share * 16);
+            // While this tile is summed up, fetch what the next one will find in the result.
             let after = if i + 2 * MR <= rows { c.wrapping_add((i + MR) * n) } else { c.wrapping_add(NV * S::LANES) };
             for r in 0..MR {
                 S::prefetch(after.wrapping_add(r * n));
             }
             let (a, c) = (a.skip_rows(i), c.add(i * n));
-            tile::<S, MR, NV>(a, panel, c, depth, n, columns, overwrite);
+            tile::<S, MR, NV>(a, panel, c, depth, n, columns, overwrite, ahead, share);
             i += MR;
         }
         while i + 4 <= rows {
             let (a, c) = (a.skip_rows(i), c.add(i * n));
-            tile::<S, 4, NV>(a, panel, c, depth, n, columns, overwrite);
+            tile::<S, 4, NV>(a, panel, c, depth, n, columns, overwrite, panel, 0);
             i += 4;
         }
         let (a, c) = (a.skip_rows(i), c.add(i * n));
         match rows - i {
-            3 => tile::<S, 3, NV>(a, panel, c, depth, n, columns, overwrite),
-            2 => tile::<S, 2, NV>(a, panel, c, depth, n, columns, overwrite),
-            1 => tile::<S, 1, NV>(a, panel, c, depth, n, columns, overwrite),
+            3 => tile::<S, 3, NV>(a, panel, c, depth, n, columns, overwrite, panel, 0),
+            2 => tile::<S, 2, NV>(a, panel, c, depth, n, columns, overwrite, panel, 0),
+            1 => tile::<S, 1, NV>(a, panel, c, depth, n, columns, overwrite, panel, 0),
             _ => {}
         }
     }
 }
 
-/// The innermost product: `MR` rows by `NV` registers, all sums in registers.
+/// Adds the `k`-th term to all sums of a tile.
+#[inline(always)]
+unsafe fn term<S: Simd, const MR: usize, const NV: usize>(
+    sums: &mut [[S::V; NV]; MR],
+    a: Strided,
+    panel: *const f32,
+    k: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut b = [S::splat(0.0); NV];
+        for (v, b) in b.iter_mut().enumerate() {
+            *b = S::load(panel.add((k * NV + v) * S::LANES));
+        }
+        for (r, row) in sums.iter_mut().enumerate() {
+            let x = S::splat(*a.data.add(r * a.row + k * a.k));
+            for (sum, b) in row.iter_mut().zip(b) {
+                *sum = S::fma(x, b, *sum);
+            }
+        }
+    }
+}
+
+/// The innermost product: `MR` rows by `NV` registers, all sums in registers. With each group of terms it asks for `share`
+/// cache lines from `ahead` on.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
@@ -418,6 +445,8 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
     n: usize,
     columns: usize,
     overwrite: bool,
+    ahead: *const f32,
+    share: usize,
 ) {
     let lanes = |v: usize| columns.saturating_sub(v * S::LANES).min(S::LANES);
     // SAFETY: the caller's promise; partial registers touch only the columns that exist.
@@ -431,17 +460,17 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                 }
             }
         }
-        for k in 0..depth {
-            let mut b = [S::splat(0.0); NV];
-            for (v, b) in b.iter_mut().enumerate() {
-                *b = S::load(panel.add((k * NV + v) * S::LANES));
+        let groups = depth / GROUP;
+        for g in 0..groups {
+            for line in 0..share {
+                S::prefetch(ahead.wrapping_add((g * share + line) * 16));
             }
-            for (r, row) in sums.iter_mut().enumerate() {
-                let x = S::splat(*a.data.add(r * a.row + k * a.k));
-                for (sum, b) in row.iter_mut().zip(b) {
-                    *sum = S::fma(x, b, *sum);
-                }
+            for k in g * GROUP..(g + 1) * GROUP {
+                term::<S, MR, NV>(&mut sums, a, panel, k);
             }
+        }
+        for k in groups * GROUP..depth {
+            term::<S, MR, NV>(&mut sums, a, panel, k);
         }
         for (r, row) in sums.iter().enumerate() {
             for (v, sum) in row.iter().enumerate() {
