@@ -2,13 +2,14 @@
 
 mod common;
 
+use bowline_kernels::{Isa, Precision};
 use common::{Place, bowline, change, finish, snapshot};
 use std::fs;
 
 /// All settings.
 const NAMES: &str = "augment.form, augment.gamma, augment.gradient, augment.tau, batch, checkpoint.every_seconds, clip, data.source, \
     data.tokenize, data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, \
-    patience, second_training_epochs, seed, size, unroll, validation_streams";
+    patience, precision, second_training_epochs, seed, size, unroll, validation_streams";
 
 #[test]
 fn settings() {
@@ -62,6 +63,18 @@ fn settings() {
         "setting `version`: there is no such setting",
         &format!("`size`, the nearest of: {NAMES}"),
     );
+    check(
+        &["--set", "precision=f16"],
+        "setting `precision`: `f16`: unknown variant `f16`, expected one of `f32`, `bf16`, `bf16-emulated`",
+        "a value like the present one, `precision = \"f32\"`",
+    );
+    if !Precision::Bf16.available(Isa::detect()) {
+        check(
+            &["--precision", "bf16"],
+            "setting `precision`: this CPU has no instruction for bf16 (avx512_bf16)",
+            "`precision=f32`, or `precision=bf16-emulated`, which rounds in the same way on any CPU but is slower than f32",
+        );
+    }
     check(&["--epochs", "0"], "setting `epochs`: 0 is impossible", "a value of at least 1");
     check(
         &["--vocab-size", "2"],

@@ -1,6 +1,6 @@
 //! The paper's settings by network size and corpus (appendix A, and for what it leaves out `docs/paper.md`).
 
-use super::{AugmentConfig, CheckpointConfig, Config, DataConfig, Form, ModelKind, TargetGradient, VERSION};
+use super::{AugmentConfig, CheckpointConfig, Config, DataConfig, Form, ModelKind, Precision, TargetGradient, VERSION};
 use crate::model::KeepProb;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         clip,
         patience: 0,
         validation_streams: 10,
+        precision: Precision::F32,
         data: DataConfig { source: data.to_owned(), vocab_size: 0, tokenize: false },
         // gamma: the middle of the paper's 0.5 .. 0.8 (PTB) and 1.0 .. 1.5 (WikiText-2)
         augment: AugmentConfig {

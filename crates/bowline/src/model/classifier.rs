@@ -6,7 +6,7 @@
 use super::gram::{Gram, GramLoss};
 use crate::params::Params;
 use bowline_kernels::loss::{self, Augment, Bias, Loss};
-use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Team, elementwise, gemm, gemm_alone};
+use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Precision, Team, elementwise, gemm, gemm_alone};
 
 /// Rows of logits in a block.
 const BLOCK: usize = 50;
@@ -95,16 +95,16 @@ impl Classifier {
             isa,
             vocab,
             hidden,
-            weights: PackedB::new(isa),
-            weights_back: PackedB::new(isa),
+            weights: PackedB::new(isa, Precision::F32),
+            weights_back: PackedB::new(isa, Precision::F32),
             exp_bias: Vec::new(),
             max_bias: 0.0,
             logits: Buffer::zeros(rows * vocab),
             losses: vec![Loss::default(); rows],
             d_bias: Buffer::new(),
             augmented: Augmented {
-                embedding: PackedB::new(isa),
-                embedding_back: PackedB::new(isa),
+                embedding: PackedB::new(isa, Precision::F32),
+                embedding_back: PackedB::new(isa, Precision::F32),
                 distinct: Vec::new(),
                 place: Vec::new(),
                 vectors: Buffer::new(),
@@ -114,7 +114,15 @@ impl Classifier {
                 d_scores: Buffer::new(),
                 target_vectors: Buffer::new(),
             },
-            gram: Gram::default(),
+            gram: Gram::new(isa),
+        }
+    }
+
+    /// Rounds the operands of its products so; weights must be packed anew.
+    pub(super) fn set_precision(&mut self, precision: Precision) {
+        let aug = &mut self.augmented;
+        for packed in [&mut self.weights, &mut self.weights_back, &mut aug.embedding, &mut aug.embedding_back] {
+            *packed = PackedB::new(self.isa, precision);
         }
     }
 
@@ -249,7 +257,7 @@ impl Classifier {
         }
         if let Some(gram) = gram {
             let (embedding, d_embedding) = (params.embedding(), d_params.embedding_mut());
-            sum.kl += self.gram.train(team, gram, embedding, h, targets, d, d_h, d_embedding, scratch);
+            sum.kl += self.gram.train(team, gram, embedding, h, targets, d, d_h, d_embedding);
         }
         sum
     }

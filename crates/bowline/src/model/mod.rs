@@ -9,7 +9,7 @@ pub mod lstm;
 use crate::architecture::Architecture;
 use crate::batch::Window;
 use crate::params::Params;
-use bowline_kernels::{Buffer, Isa, PackedB, Team};
+use bowline_kernels::{Buffer, Isa, PackedB, Precision, Team};
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss};
 pub use dropout::{KeepProb, Masks};
 pub use lstm::{LayerState, Lstm};
@@ -99,9 +99,20 @@ impl Network {
             d_above: Buffer::zeros(gradient),
             d_below: Buffer::zeros(gradient),
             unused: Buffer::zeros(batch * d),
-            scratch: PackedB::new(isa),
+            scratch: PackedB::new(isa, Precision::F32),
             team,
         }
+    }
+
+    /// The same with the operands of its products rounded so: of the layers' products with their inputs and states and of
+    /// the classifier's, forward and back. Weights, states, sums, the loss and the gradient stay f32. The precision must be
+    /// available ([`Precision::available`]).
+    pub fn with_precision(mut self, precision: Precision) -> Network {
+        let threads = self.team.threads();
+        self.layers.iter_mut().for_each(|layer| layer.set_precision(precision, threads));
+        self.classifier.set_precision(precision);
+        self.scratch = PackedB::new(self.isa, precision);
+        self
     }
 
     /// The team that works on it.

@@ -4,7 +4,7 @@ use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::TrainOptions;
 use crate::terminal::{Terminal, duration, note};
-use bowline::config::{Config, preset};
+use bowline::config::{Config, Precision, preset};
 use bowline::data;
 use bowline::run::{self, Outcome, Session};
 use bowline_kernels::Isa;
@@ -25,6 +25,7 @@ fn config(options: &TrainOptions) -> anyhow::Result<Config> {
     config.epochs = options.epochs.unwrap_or(config.epochs);
     config.seed = options.seed.unwrap_or(config.seed);
     config.patience = options.patience.unwrap_or(config.patience);
+    config.precision = options.precision.map_or(config.precision, Precision::from);
     config.data.vocab_size = options.vocab_size.unwrap_or(0);
     config.data.tokenize = options.tokenize;
     let mut config = config.with(&options.settings)?;
