@@ -45,7 +45,7 @@ fn arithmetics() -> impl Iterator<Item = (Isa, Precision, [f64; 3])> {
     Isa::available().into_iter().flat_map(|isa| {
         Precision::all_available(isa).into_iter().map(move |precision| match precision {
             Precision::F32 => (isa, precision, [1e-6, 1e-5, 2e-6]),
-            Precision::Bf16 | Precision::Bf16Emulated => (isa, precision, [2e-2, 4e-2, 1e-2]),
+            Precision::Bf16 | Precision::Bf16Emulated => (isa, precision, [2e-2, 4e-2, 5e-2]),
         })
     })
 }
@@ -99,10 +99,10 @@ fn every_gradient_agrees_with_the_oracle() {
                     let error = assert_gradient(&what, &gradient, &truth.gradient, tolerance);
                     assert!(precision == Precision::F32 || error > 1e-3, "{what}: nothing was rounded ({error:e})");
                     for (layer, (h, c)) in state.layers.iter().zip(truth.state.h.iter().zip(&truth.state.c)) {
-                        let close = |a: &[f32], b: &[f64]| {
-                            a.iter().zip(b).all(|(a, b)| (f64::from(*a) - b).abs() < state_tolerance)
-                        };
-                        assert!(close(&layer.h, h) && close(&layer.c, c), "{what}: the carried state");
+                        for (found, expected) in layer.h.iter().zip(h).chain(layer.c.iter().zip(c)) {
+                            let error = (f64::from(*found) - expected).abs();
+                            assert!(error < state_tolerance, "{what}: the carried state: {found}, expected {expected}");
+                        }
                     }
                 }
             }

@@ -47,6 +47,7 @@ impl Buffer {
         if start + len <= self.memory.len() {
             self.range = start..start + len;
         } else {
+            *self = Buffer::new(); // the old one goes before the new one comes
             *self = Buffer::zeros(len);
         }
     }
