@@ -6,7 +6,7 @@ use crate::model::{AugmentedForm, Masks, Network, State, Use};
 use crate::optim;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
-use bowline_kernels::{Isa, Team, model_name, peak_gflops};
+use bowline_kernels::{Isa, Precision, Team, model_name, peak_gflops};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub struct Measurement {
     pub threads: usize,
     /// Instruction set.
     pub isa: String,
+    /// What operands are rounded to.
+    pub precision: String,
     /// Processor.
     pub cpu: String,
     /// Training words per second: the median over the steps.
@@ -36,7 +38,7 @@ pub struct Measurement {
     /// Useful floating-point operations per second, in 10^9: multiply-adds of the matrix products, counted twice, with the
     /// different targets of a window counted once.
     pub gflops: f64,
-    /// The same with everything in registers, measured just now.
+    /// The same with everything in registers, in the same precision, measured just now.
     pub peak_gflops: f64,
     /// `gflops / peak_gflops`.
     pub share_of_peak: f64,
@@ -57,14 +59,15 @@ pub fn measure(
 ) -> Measurement {
     let architecture = config.architecture(vocab);
     let team = Arc::new(Team::new(threads));
-    let (batch, unroll) = (config.batch, config.unroll);
-    let mut network = Network::new(architecture, Arc::clone(&team), isa, Use::Train, unroll, batch);
+    let (batch, unroll, precision) = (config.batch, config.unroll, Precision::from(config.precision));
+    let mut network =
+        Network::new(architecture, Arc::clone(&team), isa, Use::Train, unroll, batch).with_precision(precision);
     let (mut params, mut gradient) = (Params::zeros(architecture), Params::zeros(architecture));
     Stream::new(config.seed, Purpose::Weights, 0).fill(params.data_mut(), |r| (2.0 * unit(r) - 1.0) * config.init);
     let mut state = State::zeros(architecture, batch);
     let mut masks = Masks::new(architecture.layers, batch, architecture.hidden);
     let zipf = Zipf::new(vocab);
-    let peak = peak_gflops(&team, isa);
+    let peak = peak_gflops(&team, isa, precision);
     let warm_up = 3;
     let (mut seconds, mut operations) = (Vec::new(), 0.0);
     for step in 0..(warm_up + steps) as u64 {
@@ -92,6 +95,7 @@ pub fn measure(
         unroll,
         threads,
         isa: isa.name().to_owned(),
+        precision: precision.name().to_owned(),
         cpu: model_name(),
         tokens_per_second: (batch * unroll) as f64 / median,
         gflops,

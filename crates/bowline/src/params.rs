@@ -1,13 +1,14 @@
 //! All weights of a model in one flat buffer with named views; gradients have the same type.
 
 use crate::architecture::{Architecture, Tensor};
+use bowline_kernels::Buffer;
 
 /// A value for every trainable weight: the weights themselves, or their gradient.
 #[derive(Clone, Debug)]
 pub struct Params {
     architecture: Architecture,
     tensors: Vec<Tensor>,
-    data: Vec<f32>,
+    data: Buffer,
 }
 
 /// The weights of one LSTM layer, or their gradient.
@@ -34,7 +35,7 @@ impl Params {
     /// All zeros.
     pub fn zeros(architecture: Architecture) -> Params {
         let tensors = architecture.tensors();
-        Params { architecture, data: vec![0.0; architecture.parameters()], tensors }
+        Params { architecture, data: Buffer::zeros(architecture.parameters()), tensors }
     }
 
     /// What the model is made of.

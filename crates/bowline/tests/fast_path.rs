@@ -8,7 +8,7 @@ use bowline::batch::Window;
 use bowline::model::{AugmentedForm, AugmentedLoss, LayerState, Masks, Network, State, Use};
 use bowline::optim;
 use bowline::params::Params;
-use bowline_kernels::{Isa, Team};
+use bowline_kernels::{Isa, Precision, Team};
 use fixture::{Fixture, TorchCase};
 use oracle::Augment;
 use oracle::case::Case;
@@ -24,16 +24,30 @@ fn params(architecture: Architecture, values: &[f64]) -> Params {
     params
 }
 
-/// Each tensor's largest error, relative to its largest value, must be within the tolerance.
-fn assert_gradient(what: &str, found: &Params, expected: &[f64], tolerance: f64) {
+/// Each tensor's largest error, relative to its largest value, must be within the tolerance. Returns the largest of all.
+fn assert_gradient(what: &str, found: &Params, expected: &[f64], tolerance: f64) -> f64 {
+    let mut largest = 0.0f64;
     for tensor in found.tensors() {
         let (found, expected) = (found.get(tensor), &expected[tensor.range()]);
         let scale = expected.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
         for (i, (f, e)) in found.iter().zip(expected).enumerate() {
             let error = (f64::from(*f) - e).abs();
             assert!(error <= tolerance * scale, "{what}, {}[{i}]: {f:e}, expected {e:e}", tensor.name);
+            largest = largest.max(error / scale.max(f64::MIN_POSITIVE));
         }
     }
+    largest
+}
+
+/// Every instruction set and precision that this machine has, with the largest relative error of the loss, of the gradient
+/// and of the state that they may have.
+fn arithmetics() -> impl Iterator<Item = (Isa, Precision, [f64; 3])> {
+    Isa::available().into_iter().flat_map(|isa| {
+        Precision::all_available(isa).into_iter().map(move |precision| match precision {
+            Precision::F32 => (isa, precision, [1e-6, 1e-5, 2e-6]),
+            Precision::Bf16 | Precision::Bf16Emulated => (isa, precision, [2e-2, 4e-2, 5e-2]),
+        })
+    })
 }
 
 fn fast_state(h: &[Vec<f64>], c: &[Vec<f64>]) -> State {
@@ -42,19 +56,20 @@ fn fast_state(h: &[Vec<f64>], c: &[Vec<f64>]) -> State {
 
 #[test]
 fn every_gradient_agrees_with_the_oracle() {
-    for isa in Isa::available() {
+    for (isa, precision, [loss_tolerance, tolerance, state_tolerance]) in arithmetics() {
         for tied in [true, false] {
             for augment in ["off", "stop", "flow"] {
                 for keep in [None, Some(0.6)] {
                     // 57 positions are more than a block of rows, 103 words more than a few panels of columns.
                     let architecture = Architecture { vocab: 103, hidden: 21, layers: 2, tied };
                     let case = Case::random(architecture, (19, 3), 0.6, keep, 11);
-                    let what = format!("{isa:?}, tied {tied}, AL {augment}, keep {keep:?}");
+                    let what = format!("{isa:?} {precision:?}, tied {tied}, AL {augment}, keep {keep:?}");
                     let (tau, gamma, flow) = (3.0, 0.65, augment == "flow");
                     let truth = case.run((augment != "off").then_some(Augment { tau, gamma, flow }));
 
                     let team = Arc::new(Team::new(2));
-                    let mut network = Network::new(architecture, team, isa, Use::Train, 19, 3);
+                    let mut network =
+                        Network::new(architecture, team, isa, Use::Train, 19, 3).with_precision(precision);
                     let (weights, mut gradient) = (params(architecture, &case.params), Params::zeros(architecture));
                     gradient.data_mut().fill(f32::NAN); // whatever was there must not matter
                     let window = Window {
@@ -79,13 +94,16 @@ fn every_gradient_agrees_with_the_oracle() {
                     let loss = network.train(&weights, &window, &mut state, masks.as_ref(), augmented, &mut gradient);
 
                     let words = window.targets.len() as f64;
-                    assert!((loss.ce / words - truth.mean_ce).abs() <= 1e-6 * truth.mean_ce, "{what}: {loss:?}");
-                    assert!((loss.kl / words - truth.mean_kl).abs() <= 1e-6 * truth.mean_kl, "{what}: {loss:?}");
-                    assert_gradient(&what, &gradient, &truth.gradient, 1e-5);
+                    let (ce, kl) = (truth.mean_ce, truth.mean_kl);
+                    assert!((loss.ce / words - ce).abs() <= loss_tolerance * ce, "{what}: {loss:?} {ce}");
+                    assert!((loss.kl / words - kl).abs() <= loss_tolerance * kl, "{what}: {loss:?} {kl}");
+                    let error = assert_gradient(&what, &gradient, &truth.gradient, tolerance);
+                    assert!(precision == Precision::F32 || error > 1e-3, "{what}: nothing was rounded ({error:e})");
                     for (layer, (h, c)) in state.layers.iter().zip(truth.state.h.iter().zip(&truth.state.c)) {
-                        let close =
-                            |a: &[f32], b: &[f64]| a.iter().zip(b).all(|(a, b)| (f64::from(*a) - b).abs() < 2e-6);
-                        assert!(close(&layer.h, h) && close(&layer.c, c), "{what}: the carried state");
+                        for (found, expected) in layer.h.iter().zip(h).chain(layer.c.iter().zip(c)) {
+                            let error = (f64::from(*found) - expected).abs();
+                            assert!(error < state_tolerance, "{what}: the carried state: {found}, expected {expected}");
+                        }
                     }
                 }
             }
@@ -165,9 +183,10 @@ fn gradients_and_ten_training_steps_are_pytorch_s() {
 fn the_bits_of_a_gradient_do_not_depend_on_the_number_of_threads() {
     let architecture = Architecture { vocab: 403, hidden: 131, layers: 2, tied: true };
     let case = Case::random(architecture, (17, 5), 0.2, Some(0.7), 5);
-    let run = |threads| {
+    let run = |threads, precision| {
         let (weights, mut gradient) = (params(architecture, &case.params), Params::zeros(architecture));
-        let mut network = Network::new(architecture, Arc::new(Team::new(threads)), Isa::detect(), Use::Train, 17, 5);
+        let mut network = Network::new(architecture, Arc::new(Team::new(threads)), Isa::detect(), Use::Train, 17, 5)
+            .with_precision(precision);
         let window =
             Window { steps: 17, batch: 5, inputs: case.window.inputs.clone(), targets: case.window.targets.clone() };
         let mut state = fast_state(&case.state.h, &case.state.c);
@@ -178,9 +197,11 @@ fn the_bits_of_a_gradient_do_not_depend_on_the_number_of_threads() {
         let norm = optim::global_norm(network.team(), network.isa(), &gradient);
         (gradient.data().iter().map(|g| g.to_bits()).collect::<Vec<_>>(), loss, norm.to_bits(), state)
     };
-    let one = run(1);
-    for threads in [2, 3, 8] {
-        assert!(run(threads) == one, "{threads} threads");
+    for precision in Precision::all_available(Isa::detect()) {
+        let one = run(1, precision);
+        for threads in [2, 3, 8] {
+            assert!(run(threads, precision) == one, "{precision:?}, {threads} threads");
+        }
     }
 }
 

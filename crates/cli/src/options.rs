@@ -3,7 +3,7 @@
 use crate::commands::arpa::ArpaOptions;
 use crate::commands::reproduce::ReproduceOptions;
 use crate::commands::subspace::SubspaceOptions;
-use bowline::config::{ModelKind, Size};
+use bowline::config::{ModelKind, Precision, Size};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -117,6 +117,27 @@ impl TryFrom<ModelName> for ModelKind {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionName {
+    /// 32 bits
+    F32,
+    /// Operands of 16 bits with sums of 32, where the CPU has avx512_bf16
+    Bf16,
+    /// The same rounding with 32-bit instructions, slowly, on any CPU
+    #[value(hide = true)]
+    Bf16Emulated,
+}
+
+impl From<PrecisionName> for Precision {
+    fn from(name: PrecisionName) -> Precision {
+        match name {
+            PrecisionName::F32 => Precision::F32,
+            PrecisionName::Bf16 => Precision::Bf16,
+            PrecisionName::Bf16Emulated => Precision::Bf16Emulated,
+        }
+    }
+}
+
 /// Seeds that `config.toml` can hold: whole numbers of TOML have a sign.
 pub fn seed() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(0..=i64::MAX as u64)
@@ -192,6 +213,9 @@ pub struct TrainOptions {
     /// Lower-case the text and split words from their punctuation
     #[arg(long)]
     pub tokenize: bool,
+    /// What the operands of matrix products are rounded to [default: f32]
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionName>,
     /// Change a setting, for example keep=0.5 or augment.gamma=0.7
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
@@ -310,6 +334,9 @@ pub struct BenchOptions {
     /// Training steps to measure [default: 20, 10 or 5 by size]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub steps: Option<u32>,
+    /// What the operands of matrix products are rounded to [default: f32]
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionName>,
     /// Change a setting, as for train
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,

@@ -2,13 +2,14 @@
 
 mod common;
 
+use bowline_kernels::{Isa, Precision};
 use common::{Place, bowline, change, finish, snapshot};
 use std::fs;
 
 /// All settings.
 const NAMES: &str = "augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, batch, \
     checkpoint.every_seconds, classifier_init, clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
-    data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, \
+    data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, precision, \
     second_training_epochs, seed, select, size, unit_vectors, unroll, validation_streams";
 
 #[test]
@@ -63,6 +64,18 @@ fn settings() {
         "setting `version`: there is no such setting",
         &format!("`size`, the nearest of: {NAMES}"),
     );
+    check(
+        &["--set", "precision=f16"],
+        "setting `precision`: `f16`: unknown variant `f16`, expected one of `f32`, `bf16`, `bf16-emulated`",
+        "a value like the present one, `precision = \"f32\"`",
+    );
+    if !Precision::Bf16.available(Isa::detect()) {
+        check(
+            &["--precision", "bf16"],
+            "setting `precision`: this CPU has no instruction for bf16 (avx512_bf16)",
+            "`precision=f32`, or `precision=bf16-emulated`, which rounds in the same way on any CPU but is slower than f32",
+        );
+    }
     check(&["--epochs", "0"], "setting `epochs`: 0 is impossible", "a value of at least 1");
     check(
         &["--vocab-size", "2"],

@@ -4,11 +4,15 @@
 //! instruction set they use is decided at run time ([`Isa::detect`]), and every kernel has a naive twin that its tests
 //! compare it with, on each instruction set the machine has.
 
+mod bf16;
+mod buffer;
 mod cpu;
 pub mod elementwise;
 mod gemm;
 pub mod loss;
 mod math;
+mod matrix;
+mod pack;
 mod peak;
 pub mod recurrent;
 #[cfg(test)]
@@ -16,7 +20,11 @@ mod reference;
 mod simd;
 mod team;
 
+pub use bf16::Precision;
+pub use buffer::Buffer;
 pub use cpu::{Isa, model_name};
-pub use gemm::{Into, Mat, PackedB, gemm, gemm_alone};
+pub use gemm::{Into, gemm, gemm_alone};
+pub use matrix::Mat;
+pub use pack::PackedB;
 pub use peak::peak_gflops;
 pub use team::Team;

@@ -1,5 +1,6 @@
 //! What this machine can do at most: multiply-adds per second with everything in registers.
 
+use crate::bf16::{Precision, native_spin};
 use crate::cpu::Isa;
 use crate::simd::{Simd, multiversion};
 use crate::team::Team;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 2_000_000;
 /// Independent sums, enough to keep two units of four cycles' latency busy.
-const SUMS: usize = 10;
+pub(crate) const SUMS: usize = 10;
 
 multiversion! {
     /// # Safety
@@ -33,15 +34,19 @@ unsafe fn spin_generic<S: Simd>(rounds: usize) -> f64 {
 /// How long to try. Fresh threads may share a core for some milliseconds before the system moves them apart.
 const LONG_ENOUGH: Duration = Duration::from_millis(300);
 
-/// The measured f32 peak of the whole team in GFLOP/s (a multiply-add is two), the best of many short tries.
-pub fn peak_gflops(team: &Team, isa: Isa) -> f64 {
-    let flops = 2.0 * (ROUNDS * SUMS * isa.lanes() * team.threads()) as f64;
+/// The measured peak of the whole team in GFLOP/s (a multiply-add is two), the best of many short tries. Emulated bf16 has
+/// that of f32, whose instructions it uses.
+pub fn peak_gflops(team: &Team, isa: Isa, precision: Precision) -> f64 {
+    assert!(precision.available(isa), "{precision:?} on {isa:?}");
+    let native = precision == Precision::Bf16;
+    let terms = if native { 2 } else { 1 };
+    let flops = 2.0 * (ROUNDS * SUMS * isa.lanes() * terms * team.threads()) as f64;
     let (mut best, begin) = (0.0f64, Instant::now());
     while begin.elapsed() < LONG_ENOUGH {
         let start = Instant::now();
         team.run(|_| {
-            // SAFETY: callers get an Isa only from detection on this machine.
-            std::hint::black_box(unsafe { spin(isa, ROUNDS) });
+            // SAFETY: callers get an Isa only from detection on this machine; the precision is checked above.
+            std::hint::black_box(unsafe { if native { native_spin(ROUNDS) } else { spin(isa, ROUNDS) } });
         });
         best = best.max(flops / start.elapsed().as_secs_f64() / 1e9);
     }

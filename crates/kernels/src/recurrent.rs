@@ -5,9 +5,13 @@
 //! before with its own columns of the recurrent matrix (packed once per window), does the element-wise part for its units,
 //! and meets the others.
 
+use crate::bf16::Precision;
+use crate::buffer::Buffer;
 use crate::cpu::Isa;
-use crate::gemm::{Into, Mat, PackedB, gemm_alone};
+use crate::gemm::{Into, gemm_alone};
 use crate::math::{sigmoid, tanh};
+use crate::matrix::Mat;
+use crate::pack::PackedB;
 use crate::simd::{Simd, multiversion};
 use crate::team::{Barrier, SMALL_PRODUCT, Team};
 use std::cell::RefCell;
@@ -55,15 +59,15 @@ pub struct Window<'a> {
 
 impl RecurrentWeights {
     /// Room for a layer of `hidden` units worked on by `threads` members.
-    pub fn new(isa: Isa, threads: usize, hidden: usize) -> RecurrentWeights {
+    pub fn new(isa: Isa, precision: Precision, threads: usize, hidden: usize) -> RecurrentWeights {
         // A step of a small layer is over sooner than the members could meet: then one of them does it all.
         let threads = if 4 * hidden * hidden * USUAL_BATCH < 2 * SMALL_PRODUCT { 1 } else { threads.max(1) };
         let share = hidden.div_ceil(threads).next_multiple_of(4);
         let members = (0..threads)
             .map(|m| Member {
                 units: (m * share).min(hidden)..((m + 1) * share).min(hidden),
-                forward: PackedB::new(isa),
-                backward: PackedB::new(isa),
+                forward: PackedB::new(isa, precision),
+                backward: PackedB::new(isa, precision),
             })
             .collect();
         RecurrentWeights { isa, hidden, members }
@@ -123,7 +127,7 @@ impl Shared {
 
 thread_local! {
     /// A member's own products of one step.
-    static PRODUCTS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    static PRODUCTS: RefCell<Buffer> = const { RefCell::new(Buffer::new()) };
 }
 
 impl Window<'_> {
@@ -151,7 +155,7 @@ pub fn forward(team: &Team, weights: &RecurrentWeights, w: &mut Window<'_>) {
         let member = &weights.members[m];
         let n = member.units.len();
         PRODUCTS.with_borrow_mut(|products| {
-            products.resize(products.len().max(batch * 4 * n), 0.0);
+            products.grow(batch * 4 * n);
             for t in 0..steps {
                 if n > 0 {
                     // SAFETY: step t of the states is complete (barrier) and nobody writes to it any more.
@@ -278,7 +282,7 @@ pub fn backward(team: &Team, weights: &RecurrentWeights, w: &mut Window<'_>, d_s
         let member = &weights.members[m];
         let n = member.units.len();
         PRODUCTS.with_borrow_mut(|products| {
-            products.resize(products.len().max(batch * 4 * n), 0.0);
+            products.grow(batch * 4 * n);
             for t in (0..steps).rev() {
                 if n > 0 {
                     if t + 1 == steps {
@@ -460,7 +464,7 @@ mod tests {
                 for masked in [false, true] {
                     let mut layer = Layer::random(steps, batch, d, masked);
                     let team = Team::new(2);
-                    let mut weights = RecurrentWeights::new(isa, 2, d);
+                    let mut weights = RecurrentWeights::new(isa, Precision::F32, 2, d);
                     weights.pack(&team, &layer.w_hh, true);
                     let mut naive = reference::Lstm::forward(
                         steps,
@@ -488,11 +492,13 @@ mod tests {
 
     #[test]
     fn the_bits_do_not_depend_on_the_number_of_threads() {
-        for isa in Isa::available() {
+        for (isa, precision) in
+            Isa::available().into_iter().flat_map(|i| Precision::all_available(i).into_iter().map(move |p| (i, p)))
+        {
             let run = |threads| {
                 let mut layer = Layer::random(6, 20, 137, true);
                 let team = Team::new(threads);
-                let mut weights = RecurrentWeights::new(isa, threads, 137);
+                let mut weights = RecurrentWeights::new(isa, precision, threads, 137);
                 weights.pack(&team, &layer.w_hh, true);
                 forward(&team, &weights, &mut layer.window());
                 let (d_states, mut d_cell) = (layer.d_states.clone(), vec![0.0; 20 * 137]);

@@ -1,6 +1,7 @@
 //! A naive version of every kernel, in f64, that the tests compare the fast ones with.
 
-use crate::gemm::{Into, Mat};
+use crate::gemm::Into;
+use crate::matrix::Mat;
 
 /// `A B`, or `C + A B`.
 pub(crate) fn gemm(a: Mat<'_>, b: Mat<'_>, c: &[f32], into: Into) -> Vec<f64> {

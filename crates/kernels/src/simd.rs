@@ -32,6 +32,11 @@ pub(crate) trait Simd: Copy {
     /// `if |x| < limit { a } else { b }`, lane by lane.
     unsafe fn select_abs_lt(x: Self::V, limit: f32, a: Self::V, b: Self::V) -> Self::V;
 
+    /// Each lane's upper 16 bits as the bf16 they are.
+    unsafe fn upper_halves(a: Self::V) -> Self::V;
+    /// Each lane's lower 16 bits as the bf16 they are.
+    unsafe fn lower_halves(a: Self::V) -> Self::V;
+
     /// Asks for a cache line that will be read or written soon; any address will do.
     #[inline(always)]
     unsafe fn prefetch(_p: *const f32) {}
@@ -160,6 +165,14 @@ impl Simd for Portable {
     unsafe fn select_abs_lt(x: Self::V, limit: f32, a: Self::V, b: Self::V) -> Self::V {
         std::array::from_fn(|i| if x[i].abs() < limit { a[i] } else { b[i] })
     }
+    #[inline(always)]
+    unsafe fn upper_halves(a: Self::V) -> Self::V {
+        a.map(|x| f32::from_bits(x.to_bits() & 0xFFFF_0000))
+    }
+    #[inline(always)]
+    unsafe fn lower_halves(a: Self::V) -> Self::V {
+        a.map(|x| f32::from_bits(x.to_bits() << 16))
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -225,6 +238,10 @@ mod x86 {
                 _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask))
             };
             store_partial(p: *mut f32, n: usize, v: __m256) = _mm256_maskstore_ps(p, first_lanes(n), v);
+            upper_halves(a: __m256) -> __m256 = _mm256_castsi256_ps(_mm256_and_si256(
+                _mm256_castps_si256(a), _mm256_set1_epi32(0xFFFF_0000u32.cast_signed())));
+            lower_halves(a: __m256) -> __m256 =
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(a)));
             prefetch(p: *const f32) = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         }
     }
@@ -254,6 +271,10 @@ mod x86 {
                 _mm512_mask_loadu_ps(_mm512_set1_ps(fill), ((1u32 << n) - 1) as __mmask16, p);
             store_partial(p: *mut f32, n: usize, v: __m512) =
                 _mm512_mask_storeu_ps(p, ((1u32 << n) - 1) as __mmask16, v);
+            upper_halves(a: __m512) -> __m512 = _mm512_castsi512_ps(_mm512_and_si512(
+                _mm512_castps_si512(a), _mm512_set1_epi32(0xFFFF_0000u32.cast_signed())));
+            lower_halves(a: __m512) -> __m512 =
+                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_castps_si512(a)));
             prefetch(p: *const f32) = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         }
     }

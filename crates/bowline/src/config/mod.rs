@@ -9,6 +9,7 @@ use crate::architecture::Architecture;
 use crate::error::{Error, Result};
 use crate::model::{AugmentedForm, AugmentedLoss, KeepProb};
 use crate::optim::Schedule;
+use bowline_kernels::Isa;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -113,6 +114,29 @@ pub enum Selection {
     Best,
     /// The last ones.
     Last,
+}
+
+/// What the operands of matrix products are rounded to in training. Evaluation is always f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// Not rounded.
+    #[default]
+    F32,
+    /// To bf16, multiplied by the CPU's own instruction, with f32 sums and weights.
+    Bf16,
+    /// To bf16, multiplied by f32 instructions: for any CPU, slower than f32, to see what the rounding does.
+    Bf16Emulated,
+}
+
+impl From<Precision> for bowline_kernels::Precision {
+    fn from(precision: Precision) -> bowline_kernels::Precision {
+        match precision {
+            Precision::F32 => bowline_kernels::Precision::F32,
+            Precision::Bf16 => bowline_kernels::Precision::Bf16,
+            Precision::Bf16Emulated => bowline_kernels::Precision::Bf16Emulated,
+        }
+    }
 }
 
 /// The corpus of a run.
@@ -221,6 +245,9 @@ pub struct Config {
     pub patience: u32,
     /// Streams used when validating during training (the final figures always use one).
     pub validation_streams: usize,
+    /// What operands are rounded to.
+    #[serde(default)]
+    pub precision: Precision,
     /// The corpus.
     pub data: DataConfig,
     /// The augmented loss, where the model has it.
@@ -328,6 +355,16 @@ impl Config {
         check("data.vocab_size", words == 0 || words >= 3, &words, "of at least 3, or 0 to keep all words")
     }
 
+    /// Whether this CPU can do what the settings ask for; they may come from another one.
+    pub fn check_cpu(&self, isa: Isa) -> Result<()> {
+        if bowline_kernels::Precision::from(self.precision).available(isa) {
+            return Ok(());
+        }
+        let advice = "`precision=f32`, or `precision=bf16-emulated`, which rounds in the same way on any CPU but is \
+                      slower than f32";
+        Err(Error::config("precision", "this CPU has no instruction for bf16 (avx512_bf16)", advice))
+    }
+
     /// Changes settings given as `key=value` and validates the result.
     pub fn with(self, settings: &[String]) -> Result<Config> {
         let config = set::apply(self, settings)?;
@@ -379,6 +416,22 @@ mod tests {
                     assert_eq!(back, config);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_file_from_before_there_were_precisions_is_f32() {
+        let config = preset(Size::Small, ModelKind::Real, "ptb");
+        let text = config.to_toml().unwrap();
+        assert!(text.contains("precision = \"f32\"\n"));
+        assert_eq!(toml::from_str::<Config>(&text.replace("precision = \"f32\"\n", "")).unwrap(), config);
+        for (name, precision) in [("bf16", Precision::Bf16), ("bf16-emulated", Precision::Bf16Emulated)] {
+            let config = config.clone().with(&[format!("precision={name}")]).unwrap();
+            assert_eq!(config.precision, precision);
+            assert_eq!(bowline_kernels::Precision::from(precision).name(), name);
+            // No CPU has the instruction on the portable path.
+            let refused = config.check_cpu(Isa::Portable).is_err();
+            assert_eq!(refused, precision == Precision::Bf16);
         }
     }
 

@@ -1,8 +1,8 @@
 //! The paper's settings by network size and corpus (appendix A, and for what it leaves out `docs/paper.md`).
 
 use super::{
-    AugmentConfig, CheckpointConfig, Config, DataConfig, Form, LossRule, ModelKind, Selection, TargetGradient,
-    TargetSource, VERSION,
+    AugmentConfig, CheckpointConfig, Config, DataConfig, Form, LossRule, ModelKind, Precision, Selection,
+    TargetGradient, TargetSource, VERSION,
 };
 use crate::model::KeepProb;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         unit_vectors: false,
         patience: 0,
         validation_streams: 10,
+        precision: Precision::F32,
         data: DataConfig {
             source: data.to_owned(),
             vocab_size: 0,

@@ -7,7 +7,7 @@ use super::gram::{Gram, GramLoss};
 use super::question::Question;
 use crate::params::Params;
 use bowline_kernels::loss::{self, Augment, Bias, Loss};
-use bowline_kernels::{Into, Isa, Mat, PackedB, Team, elementwise, gemm, gemm_alone};
+use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Precision, Team, elementwise, gemm, gemm_alone};
 use std::sync::{Mutex, PoisonError};
 
 /// Rows of logits in a block.
@@ -62,12 +62,12 @@ pub struct Classifier {
     exp_bias: Vec<f32>,
     max_bias: f32,
     /// (T B, V): logits, then their gradient.
-    logits: Vec<f32>,
+    logits: Buffer,
     losses: Vec<Loss>,
     /// Buffers for a block of asked rows and their logits each, as many as ever were in use at a time.
     answers: Mutex<Vec<Vec<f32>>>,
     /// (blocks, V): each block's share of the bias's gradient, when there is a bias.
-    d_bias: Vec<f32>,
+    d_bias: Buffer,
     augmented: Augmented,
     gram: Gram,
 }
@@ -81,15 +81,15 @@ struct Augmented {
     distinct: Vec<u32>,
     place: Vec<u32>,
     /// (n, d): their vectors `u`.
-    vectors: Vec<f32>,
+    vectors: Buffer,
     /// (n, V): their `y~`; and `log y~` when the gradient flows.
-    targets: Vec<f32>,
-    log_targets: Vec<f32>,
+    targets: Buffer,
+    log_targets: Buffer,
     negentropies: Vec<f64>,
     /// (T B, V): gradient by `s = L^T u`, when it flows.
-    d_scores: Vec<f32>,
+    d_scores: Buffer,
     /// (T B, d): `u` of every word, then the gradient by it.
-    target_vectors: Vec<f32>,
+    target_vectors: Buffer,
 }
 
 /// Sums of the losses of the words of a window.
@@ -108,27 +108,35 @@ impl Classifier {
             isa,
             vocab,
             hidden,
-            weights: PackedB::new(isa),
-            weights_back: PackedB::new(isa),
+            weights: PackedB::new(isa, Precision::F32),
+            weights_back: PackedB::new(isa, Precision::F32),
             exp_bias: Vec::new(),
             max_bias: 0.0,
-            logits: vec![0.0; rows * vocab],
+            logits: Buffer::zeros(rows * vocab),
             losses: vec![Loss::default(); rows],
             answers: Mutex::new(Vec::new()),
-            d_bias: Vec::new(),
+            d_bias: Buffer::new(),
             augmented: Augmented {
-                embedding: PackedB::new(isa),
-                embedding_back: PackedB::new(isa),
+                embedding: PackedB::new(isa, Precision::F32),
+                embedding_back: PackedB::new(isa, Precision::F32),
                 distinct: Vec::new(),
                 place: Vec::new(),
-                vectors: Vec::new(),
-                targets: Vec::new(),
-                log_targets: Vec::new(),
+                vectors: Buffer::new(),
+                targets: Buffer::new(),
+                log_targets: Buffer::new(),
                 negentropies: Vec::new(),
-                d_scores: Vec::new(),
-                target_vectors: Vec::new(),
+                d_scores: Buffer::new(),
+                target_vectors: Buffer::new(),
             },
-            gram: Gram::default(),
+            gram: Gram::new(isa),
+        }
+    }
+
+    /// Rounds the operands of its products so; weights must be packed anew.
+    pub(super) fn set_precision(&mut self, precision: Precision) {
+        let aug = &mut self.augmented;
+        for packed in [&mut self.weights, &mut self.weights_back, &mut aug.embedding, &mut aug.embedding_back] {
+            *packed = PackedB::new(self.isa, precision);
         }
     }
 
@@ -242,7 +250,7 @@ impl Classifier {
         let mut d_scores = std::mem::take(&mut self.augmented.d_scores);
         let mut d_bias = std::mem::take(&mut self.d_bias);
         if !tied {
-            grow(&mut d_bias, rows.div_ceil(BLOCK) * v);
+            d_bias.grow(rows.div_ceil(BLOCK) * v);
             d_bias.fill(0.0);
         }
         let bias = self.bias(params);
@@ -294,7 +302,7 @@ impl Classifier {
         }
         if let Some(gram) = gram {
             let (embedding, d_embedding) = (params.embedding(), d_params.embedding_mut());
-            sum.kl += self.gram.train(team, gram, embedding, h, targets, d, d_h, d_embedding, scratch);
+            sum.kl += self.gram.train(team, gram, embedding, h, targets, d, d_h, d_embedding);
         }
         sum
     }
@@ -342,14 +350,14 @@ impl Classifier {
     /// Room for a `y~` of one's own for each of the next window's `rows` words, (rows, V), as [`AugmentedForm::Given`]
     /// wants it.
     pub fn given_targets(&mut self, rows: usize) -> &mut [f32] {
-        grow(&mut self.augmented.targets, rows * self.vocab);
+        self.augmented.targets.grow(rows * self.vocab);
         &mut self.augmented.targets[..rows * self.vocab]
     }
 
     /// `sum_i y~_i log y~_i` of what [`Classifier::given_targets`] was filled with.
     fn take_given_targets(&mut self, rows: usize) {
         let aug = &mut self.augmented;
-        grow(&mut aug.targets, rows * self.vocab);
+        aug.targets.grow(rows * self.vocab);
         aug.negentropies.resize(rows.max(aug.negentropies.len()), 0.0);
         for (negentropy, y) in aug.negentropies.iter_mut().zip(aug.targets.chunks_exact(self.vocab)).take(rows) {
             *negentropy = y.iter().filter(|&&y| y > 0.0).map(|&y| f64::from(y) * f64::from(y).ln()).sum();
@@ -376,13 +384,13 @@ impl Classifier {
         }
         let n = aug.distinct.len();
         // All buffers are as large as the largest window needs, so that later windows allocate nothing.
-        grow(&mut aug.vectors, targets.len() * d);
-        grow(&mut aug.targets, targets.len().min(v) * v);
+        aug.vectors.grow(targets.len() * d);
+        aug.targets.grow(targets.len().min(v) * v);
         aug.negentropies.resize(targets.len().max(aug.negentropies.len()), 0.0);
         if augment.flow {
-            grow(&mut aug.log_targets, targets.len().min(v) * v);
-            grow(&mut aug.d_scores, targets.len() * v);
-            grow(&mut aug.target_vectors, targets.len() * d);
+            aug.log_targets.grow(targets.len().min(v) * v);
+            aug.d_scores.grow(targets.len() * v);
+            aug.target_vectors.grow(targets.len() * d);
         }
         super::embedding::forward(params.embedding(), &aug.distinct, None, d, &mut aug.vectors[..n * d]);
         if !tied {
@@ -429,12 +437,6 @@ impl Classifier {
         let back = if tied { &self.weights_back } else { &aug.embedding_back };
         gemm(team, d_scores, back, vectors, Into::Overwrite);
         super::embedding::backward(vectors, targets, None, d, d_params.embedding_mut());
-    }
-}
-
-fn grow(buffer: &mut Vec<f32>, len: usize) {
-    if buffer.len() < len {
-        buffer.resize(len, 0.0);
     }
 }
 

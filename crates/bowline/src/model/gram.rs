@@ -14,7 +14,7 @@
 //! shares' mean differs from the whole by the variance between the shares' own means, which is small when they are large.
 
 use super::embedding;
-use bowline_kernels::{Into, Mat, PackedB, Team, gemm};
+use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Precision, Team, gemm};
 
 /// What the loss is computed with.
 #[derive(Clone, Copy)]
@@ -30,23 +30,38 @@ pub(super) struct GramLoss {
 }
 
 /// Room to work in.
-#[derive(Default)]
 pub(super) struct Gram {
+    /// One operand at a time; f32 in any case, as the covariance is a difference of large sums.
+    packed: PackedB,
     /// (n, d): the vectors of this turn's words, less their mean.
-    words: Vec<f32>,
+    words: Buffer,
     mean: Vec<f32>,
     /// (d, d): `sum_i l_i l_i^T` of those.
-    moment: Vec<f32>,
+    moment: Buffer,
     /// (T B, d): `v`, and the moment times it.
-    v: Vec<f32>,
-    moment_v: Vec<f32>,
+    v: Buffer,
+    moment_v: Buffer,
     /// (d, d): `sum_t v_t h_t^T`.
-    outer: Vec<f32>,
+    outer: Buffer,
     /// (n, d).
-    d_words: Vec<f32>,
+    d_words: Buffer,
 }
 
 impl Gram {
+    /// Without room yet.
+    pub(super) fn new(isa: Isa) -> Gram {
+        Gram {
+            packed: PackedB::new(isa, Precision::F32),
+            words: Buffer::new(),
+            mean: Vec::new(),
+            moment: Buffer::new(),
+            v: Buffer::new(),
+            moment_v: Buffer::new(),
+            outer: Buffer::new(),
+            d_words: Buffer::new(),
+        }
+    }
+
     /// Adds the loss's gradient to `d_h` and `d_embedding`; returns the sum of `J_aug` over the rows of `h`.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn train(
@@ -59,7 +74,6 @@ impl Gram {
         d: usize,
         d_h: &mut [f32],
         d_embedding: &mut [f32],
-        scratch: &mut PackedB,
     ) -> f64 {
         let (rows, vocab) = (targets.len(), embedding.len() / d);
         let shares = loss.shares.min(vocab);
@@ -68,19 +82,19 @@ impl Gram {
         self.center(embedding, d, first, shares, n);
         let words = Mat::new(&self.words[..n * d], n, d);
         // C n = sum_i l_i l_i^T
-        scratch.pack(team, words);
-        self.moment.resize(d * d, 0.0);
-        gemm(team, words.t(), scratch, &mut self.moment, Into::Overwrite);
+        self.packed.pack(team, words);
+        self.moment.resize(d * d);
+        gemm(team, words.t(), &self.packed, &mut self.moment, Into::Overwrite);
         // v = h - u
-        resize(&mut self.v, rows * d);
+        self.v.grow(rows * d);
         embedding::forward(embedding, targets, None, d, &mut self.v[..rows * d]);
         self.v[..rows * d].iter_mut().zip(h).for_each(|(v, h)| *v = h - *v);
         let v = Mat::new(&self.v[..rows * d], rows, d);
         // C v, and J_aug = <v, C v> / (2 tau^2)
-        scratch.pack(team, Mat::new(&self.moment, d, d));
-        resize(&mut self.moment_v, rows * d);
+        self.packed.pack(team, Mat::new(&self.moment, d, d));
+        self.moment_v.grow(rows * d);
         let moment_v = &mut self.moment_v[..rows * d];
-        gemm(team, v, scratch, moment_v, Into::Overwrite);
+        gemm(team, v, &self.packed, moment_v, Into::Overwrite);
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
         let squares: f64 =
             self.v[..rows * d].chunks_exact(d).zip(moment_v.chunks_exact(d)).map(|(a, b)| dot(a, b)).sum();
@@ -88,12 +102,12 @@ impl Gram {
         let factor = loss.scale * loss.gamma / (loss.tau * n as f32);
         d_h.iter_mut().zip(&*moment_v).for_each(|(d_h, x)| *d_h += factor * x);
         // d_l_i = (gamma / (tau n)) sum_t <v_t, l_i> h_t; through both distributions when the gradient flows, so v for h
-        scratch.pack(team, if loss.flow { v } else { Mat::new(h, rows, d) });
-        self.outer.resize(d * d, 0.0);
-        gemm(team, v.t(), scratch, &mut self.outer, Into::Overwrite);
-        scratch.pack(team, Mat::new(&self.outer, d, d));
-        resize(&mut self.d_words, n * d);
-        gemm(team, words, scratch, &mut self.d_words[..n * d], Into::Overwrite);
+        self.packed.pack(team, if loss.flow { v } else { Mat::new(h, rows, d) });
+        self.outer.resize(d * d);
+        gemm(team, v.t(), &self.packed, &mut self.outer, Into::Overwrite);
+        self.packed.pack(team, Mat::new(&self.outer, d, d));
+        self.d_words.grow(n * d);
+        gemm(team, words, &self.packed, &mut self.d_words[..n * d], Into::Overwrite);
         for (i, row) in self.d_words[..n * d].chunks_exact(d).enumerate() {
             let at = (first + i * shares) * d;
             d_embedding[at..at + d].iter_mut().zip(row).for_each(|(g, x)| *g += factor * x);
@@ -109,7 +123,7 @@ impl Gram {
 
     fn center(&mut self, embedding: &[f32], d: usize, first: usize, shares: usize, n: usize) {
         // The first turn has the most words, so later ones need no more room.
-        resize(&mut self.words, n * d);
+        self.words.grow(n * d);
         self.mean.clear();
         self.mean.resize(d, 0.0);
         let vectors = (0..n).map(|i| &embedding[(first + i * shares) * d..][..d]);
@@ -122,12 +136,5 @@ impl Gram {
                 *out = x - mean;
             }
         }
-    }
-}
-
-/// Never shorter than it was, so that later windows allocate nothing.
-fn resize(buffer: &mut Vec<f32>, len: usize) {
-    if buffer.len() < len {
-        buffer.resize(len, 0.0);
     }
 }

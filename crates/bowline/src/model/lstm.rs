@@ -5,7 +5,7 @@
 
 use crate::params::{LayerParams, LayerParamsMut};
 use bowline_kernels::recurrent::{self, RecurrentWeights};
-use bowline_kernels::{Into, Isa, Mat, PackedB, Team, elementwise, gemm};
+use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Precision, Team, elementwise, gemm};
 
 /// The state of one layer between two windows, (B, d) each.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,15 +24,15 @@ pub struct Lstm {
     /// `W_ih^T`, (d, 4d).
     input_weights: PackedB,
     /// (T, B, 4d): gates, then their activations, then the gradient before them.
-    gates: Vec<f32>,
+    gates: Buffer,
     /// (T + 1, B, d).
-    cells: Vec<f32>,
+    cells: Buffer,
     /// (T, B, d).
-    tanh_cells: Vec<f32>,
+    tanh_cells: Buffer,
     /// (T + 1, B, d): `h~`, the first step being the carried state.
-    states: Vec<f32>,
+    states: Buffer,
     /// (B, d).
-    d_cell: Vec<f32>,
+    d_cell: Buffer,
 }
 
 impl Lstm {
@@ -42,14 +42,20 @@ impl Lstm {
         Lstm {
             isa,
             hidden,
-            recurrent: RecurrentWeights::new(isa, threads, hidden),
-            input_weights: PackedB::new(isa),
-            gates: vec![0.0; steps * 4 * step],
-            cells: vec![0.0; (steps + 1) * step],
-            tanh_cells: vec![0.0; steps * step],
-            states: vec![0.0; (steps + 1) * step],
-            d_cell: vec![0.0; step],
+            recurrent: RecurrentWeights::new(isa, Precision::F32, threads, hidden),
+            input_weights: PackedB::new(isa, Precision::F32),
+            gates: Buffer::zeros(steps * 4 * step),
+            cells: Buffer::zeros((steps + 1) * step),
+            tanh_cells: Buffer::zeros(steps * step),
+            states: Buffer::zeros((steps + 1) * step),
+            d_cell: Buffer::zeros(step),
         }
+    }
+
+    /// Rounds the operands of its products so; weights must be packed anew.
+    pub(super) fn set_precision(&mut self, precision: Precision, threads: usize) {
+        self.recurrent = RecurrentWeights::new(self.isa, precision, threads, self.hidden);
+        self.input_weights = PackedB::new(self.isa, precision);
     }
 
     /// Takes new weights; once per window when training, once for all when evaluating.

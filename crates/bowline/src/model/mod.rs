@@ -10,7 +10,7 @@ pub mod question;
 use crate::architecture::Architecture;
 use crate::batch::Window;
 use crate::params::Params;
-use bowline_kernels::{Isa, PackedB, Team};
+use bowline_kernels::{Buffer, Isa, PackedB, Precision, Team};
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss};
 pub use dropout::{KeepProb, Masks};
 pub use lstm::{LayerState, Lstm};
@@ -66,14 +66,14 @@ pub struct Network {
     steps: usize,
     batch: usize,
     /// (T, B, d): the word vectors, masked.
-    inputs: Vec<f32>,
+    inputs: Buffer,
     layers: Vec<Lstm>,
     classifier: Classifier,
     /// (T, B, d), twice: the gradient on its way down.
-    d_above: Vec<f32>,
-    d_below: Vec<f32>,
+    d_above: Buffer,
+    d_below: Buffer,
     /// (B, d).
-    unused: Vec<f32>,
+    unused: Buffer,
     scratch: PackedB,
 }
 
@@ -95,15 +95,26 @@ impl Network {
             isa,
             steps,
             batch,
-            inputs: vec![0.0; rows * d],
+            inputs: Buffer::zeros(rows * d),
             layers: (0..architecture.layers).map(|_| Lstm::new(isa, team.threads(), d, steps, batch)).collect(),
             classifier: Classifier::new(isa, architecture.vocab, d, rows),
-            d_above: vec![0.0; gradient],
-            d_below: vec![0.0; gradient],
-            unused: vec![0.0; batch * d],
-            scratch: PackedB::new(isa),
+            d_above: Buffer::zeros(gradient),
+            d_below: Buffer::zeros(gradient),
+            unused: Buffer::zeros(batch * d),
+            scratch: PackedB::new(isa, Precision::F32),
             team,
         }
+    }
+
+    /// The same with the operands of its products rounded so: of the layers' products with their inputs and states and of
+    /// the classifier's, forward and back. Weights, states, sums, the loss and the gradient stay f32. The precision must be
+    /// available ([`Precision::available`]).
+    pub fn with_precision(mut self, precision: Precision) -> Network {
+        let threads = self.team.threads();
+        self.layers.iter_mut().for_each(|layer| layer.set_precision(precision, threads));
+        self.classifier.set_precision(precision);
+        self.scratch = PackedB::new(self.isa, precision);
+        self
     }
 
     /// The team that works on it.

@@ -1,6 +1,6 @@
 //! What a run starts with, and how much memory it will take.
 
-use crate::config::Config;
+use crate::config::{Config, Precision};
 use crate::model::{AugmentedForm, AugmentedLoss};
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
@@ -37,7 +37,9 @@ pub(super) fn memory(config: &Config, vocab: usize) -> usize {
         Some(AugmentedLoss { form: AugmentedForm::Given, .. }) => rows * vocab,
         Some(a) => rows.min(vocab) * vocab * (1 + usize::from(a.flow)) + usize::from(a.flow) * rows * vocab,
     };
-    let packed = 2 * classifier + config.layers * (3 * 4 * d * d);
+    // A pair of bf16 takes the place of one f32.
+    let packed =
+        (2 * classifier + config.layers * (3 * 4 * d * d)) / if config.precision == Precision::F32 { 1 } else { 2 };
     let activations = rows * (3 * d + config.layers * 7 * d) + rows * vocab;
     4 * (2 * architecture.parameters() + packed + activations + augmented)
 }

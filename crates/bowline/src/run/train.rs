@@ -65,6 +65,7 @@ pub struct Session {
 /// Starts a new run in an empty folder.
 pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watch) -> Result<Outcome> {
     config.validate()?;
+    config.check_cpu(session.isa)?;
     let folder = RunFolder::new(dir);
     if folder.config().exists() {
         folder.create()?; // the error that names `resume`, before a long read of the corpus
@@ -88,6 +89,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
         return Ok(outcome);
     }
     let config = Config::read(&folder.config())?;
+    config.check_cpu(session.isa)?;
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
     let architecture = config.architecture(corpus.vocabulary.len());
@@ -133,7 +135,8 @@ impl<'a> Trainer<'a> {
         let architecture = config.architecture(corpus.vocabulary.len());
         let team = Arc::new(Team::new(session.threads));
         let network =
-            Network::new(architecture, Arc::clone(&team), session.isa, Use::Train, config.unroll, config.batch);
+            Network::new(architecture, Arc::clone(&team), session.isa, Use::Train, config.unroll, config.batch)
+                .with_precision(config.precision.into());
         let resumed = restored.is_some();
         let (params, state, position) = match restored {
             Some(restored) => (restored.params, restored.state, restored.position),

@@ -8,7 +8,7 @@ use crate::demo::{Truth, Yardstick};
 use crate::error::Result;
 use crate::params::Params;
 use crate::vocabulary::Vocabulary;
-use bowline_kernels::{Into, Isa, Mat, PackedB, Team, gemm, loss};
+use bowline_kernels::{Into, Isa, Mat, PackedB, Precision, Team, gemm, loss};
 use std::collections::HashMap;
 
 /// The distributions behind a text.
@@ -59,7 +59,7 @@ impl TrueTargets {
     pub(super) fn divergence(&self, team: &Team, isa: Isa, params: &Params, text: &[u32], tau: f32) -> f64 {
         let (v, d) = (self.vocab, params.architecture().hidden);
         let vectors = Mat::new(params.embedding(), v, d);
-        let mut packed = PackedB::new(isa);
+        let mut packed = PackedB::new(isa, Precision::F32);
         packed.pack(team, vectors.t());
         let (mut scores, mut logs) = (vec![0.0; v * v], vec![0.0; v * v]);
         gemm(team, vectors, &packed, &mut scores, Into::Overwrite);

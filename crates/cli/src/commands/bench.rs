@@ -3,13 +3,16 @@
 use super::print_json;
 use crate::options::{BenchOptions, SizeName};
 use bowline::bench::measure;
-use bowline::config::preset;
+use bowline::config::{Precision, preset};
 use bowline_kernels::Isa;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
-    let config = preset(options.size.into(), options.model.try_into()?, "ptb").with(&options.settings)?;
+    let mut config = preset(options.size.into(), options.model.try_into()?, "ptb");
+    config.precision = options.precision.map_or(config.precision, Precision::from);
+    let config = config.with(&options.settings)?;
+    config.check_cpu(Isa::detect())?;
     let steps = options.steps.unwrap_or(match options.size {
         SizeName::Small => 20,
         SizeName::Medium => 10,
@@ -22,8 +25,8 @@ pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
         let mut out = stdout();
         writeln!(
             out,
-            "{} {}, vocabulary {}, {} x {} words a step, {} threads, {}, {}",
-            m.model, m.size, m.vocab, m.batch, m.unroll, m.threads, m.isa, m.cpu
+            "{} {}, vocabulary {}, {} x {} words a step, {} threads, {}, {}, {}",
+            m.model, m.size, m.vocab, m.batch, m.unroll, m.threads, m.precision, m.isa, m.cpu
         )?;
         writeln!(
             out,

@@ -5,7 +5,7 @@ use crate::interrupt::Interrupt;
 use crate::options::{ModelName, SizeName, TrainOptions};
 use crate::terminal::{Terminal, duration, note};
 use anyhow::bail;
-use bowline::config::{Config, DataConfig, preset};
+use bowline::config::{Config, DataConfig, Precision, preset};
 use bowline::data;
 use bowline::run::{self, NgramConfig, Outcome, Session, TensorBoard};
 use bowline_kernels::Isa;
@@ -37,6 +37,7 @@ fn config(options: &TrainOptions) -> anyhow::Result<Config> {
     config.epochs = options.epochs.unwrap_or(config.epochs);
     config.seed = options.seed.unwrap_or(config.seed);
     config.patience = options.patience.unwrap_or(config.patience);
+    config.precision = options.precision.map_or(config.precision, Precision::from);
     config.data.vocab_size = options.vocab_size.unwrap_or(0);
     config.data.tokenize = options.tokenize;
     let mut config = config.with(&options.settings)?;
