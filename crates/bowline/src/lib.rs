@@ -18,6 +18,7 @@ pub mod params;
 pub mod predict;
 pub mod rng;
 pub mod run;
+pub mod score;
 pub mod storage;
 pub mod vocabulary;
 

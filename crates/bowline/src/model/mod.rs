@@ -5,6 +5,7 @@ pub mod dropout;
 pub mod embedding;
 mod gram;
 pub mod lstm;
+pub mod question;
 
 use crate::architecture::Architecture;
 use crate::batch::Window;
@@ -13,6 +14,7 @@ use bowline_kernels::{Isa, PackedB, Team};
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss};
 pub use dropout::{KeepProb, Masks};
 pub use lstm::{LayerState, Lstm};
+pub use question::Question;
 use std::sync::Arc;
 
 /// The state of all layers between two windows.
@@ -131,8 +133,9 @@ impl Network {
     /// Runs the layers over a window; the last one's output is what the classifier sees.
     fn run_layers(&mut self, params: &Params, window: &Window, state: &mut State, masks: Option<&Masks>) {
         let shape = (window.steps, window.batch);
+        // A window may be of another shape than the buffers, as long as its steps, and the carried one, have room.
         assert!(
-            window.steps <= self.steps && window.batch == self.batch,
+            window.batch <= self.batch && window.steps * window.batch <= self.steps * self.batch,
             "the window is larger than the network's room"
         );
         let rows = window.steps * window.batch;
@@ -232,6 +235,20 @@ impl Network {
         let below = &self.inputs[..rows * d];
         let h = self.layers.last().map_or(below, |layer| layer.output(window.steps, window.batch));
         self.classifier.evaluate(&self.team, params, h, &window.targets, nll);
+    }
+
+    /// Reads a window and answers questions about what comes after some of its words. The window's targets are not used.
+    pub fn answer(&mut self, params: &Params, window: &Window, state: &mut State, questions: &mut [Question]) {
+        self.run_layers(params, window, state, None);
+        let (d, rows) = (self.architecture.hidden, window.inputs.len());
+        let below = &self.inputs[..rows * d];
+        let h = self.layers.last().map_or(below, |layer| layer.output(window.steps, window.batch));
+        self.classifier.answer(&self.team, params, h, questions);
+    }
+
+    /// `y`, (rows, V), where the output of the last layer is `h`, (rows, d).
+    pub fn distributions(&self, params: &Params, h: &[f32], out: &mut [f32]) {
+        self.classifier.probabilities(&self.team, params, h, out);
     }
 
     /// `y`, the distribution of the next word, after every word of a window: (T, B, V) into `out`.
