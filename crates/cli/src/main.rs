@@ -34,6 +34,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Resume(options) => commands::resume::run(&options),
         Command::Eval(options) => commands::eval::run(&options),
         Command::Next(options) => commands::next::run(&options),
+        Command::Serve(options) => commands::serve::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
     }

@@ -28,6 +28,8 @@ pub enum Command {
     Eval(EvalOptions),
     /// The most likely next words after a phrase
     Next(NextOptions),
+    /// Answer over HTTP, with a page to play with
+    Serve(crate::commands::serve::ServeOptions),
     /// Get or check the public corpora
     Data(DataOptions),
     /// How fast training is on this machine

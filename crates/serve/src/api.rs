@@ -101,7 +101,8 @@ pub async fn score(State(app): Shared, request: Request) -> Result<Response, Pro
     // Without a memory of the line before, each line is a sequence of its own.
     let lines: Vec<&[prompt::Word]> =
         if carry { vec![&words[..]] } else { words.split_inclusive(|word| word.id == eos).collect() };
-    let sequence = |line: &&[prompt::Word]| Sequence { inputs: inputs(model, line), score: true, top, draws: Vec::new() };
+    let sequence =
+        |line: &&[prompt::Word]| Sequence { inputs: inputs(model, line), score: true, top, draws: Vec::new() };
     let sequences: Vec<Sequence> = lines.iter().filter(|line| !line.is_empty()).map(sequence).collect();
     let mut readings: Vec<_> = sequences.iter().map(|_| None).collect();
     let mut parts = app.engine.submit(Job { model: number, sequences })?;

@@ -66,7 +66,8 @@ impl App {
     pub async fn body(&self, request: Request) -> Result<Bytes, Problem> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let limit = self.limits.body_bytes;
-        let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let announced =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if announced.is_some_and(|length: u64| length > limit as u64) {
             return Err(Problem::too_large(limit));
         }

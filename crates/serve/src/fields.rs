@@ -28,7 +28,9 @@ impl<'a> Fields<'a> {
         let number = match value {
             Value::String(digits) => digits.parse().ok(),
             // Some clients write all numbers with a point.
-            Value::Number(_) => value.as_u64().or_else(|| value.as_f64().filter(|x| x.fract() == 0.0 && *x >= 0.0).map(|x| x as u64)),
+            Value::Number(_) => {
+                value.as_u64().or_else(|| value.as_f64().filter(|x| x.fract() == 0.0 && *x >= 0.0).map(|x| x as u64))
+            }
             _ => None,
         };
         match number.and_then(|number| usize::try_from(number).ok()) {

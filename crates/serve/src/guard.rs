@@ -130,12 +130,20 @@ mod tests {
     #[test]
     fn only_addresses_and_known_names_are_hosts() {
         let guard = Guard { names: vec!["models.example".into()], key: None };
-        for host in ["localhost", "LocalHost:8080", "127.0.0.1:80", "[::1]:8080", "[::1]", "10.0.0.7", "Models.Example:1"] {
+        for host in
+            ["localhost", "LocalHost:8080", "127.0.0.1:80", "[::1]:8080", "[::1]", "10.0.0.7", "Models.Example:1"]
+        {
             assert_eq!(status(&guard, "/v1/models", &[("host", host)]), StatusCode::OK, "{host}");
         }
-        for host in
-            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "localhost:80:80", "[::1", "[::1]x", ""]
-        {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "localhost:80:80",
+            "[::1",
+            "[::1]x",
+            "",
+        ] {
             assert_eq!(status(&guard, "/v1/models", &[("host", host)]), StatusCode::FORBIDDEN, "{host}");
         }
         assert_eq!(status(&guard, "/v1/models", &[]), StatusCode::BAD_REQUEST);
@@ -150,7 +158,9 @@ mod tests {
         assert_eq!(ask("origin", "http://localhost:8080"), StatusCode::OK);
         assert_eq!(ask("sec-fetch-site", "same-origin"), StatusCode::OK);
         assert_eq!(ask("sec-fetch-site", "none"), StatusCode::OK);
-        for origin in ["http://evil.example", "null", "http://localhost:8081", "http://localhost", "ftp://localhost:8080"] {
+        for origin in
+            ["http://evil.example", "null", "http://localhost:8081", "http://localhost", "ftp://localhost:8080"]
+        {
             assert_eq!(ask("origin", origin), StatusCode::FORBIDDEN, "{origin}");
         }
         assert_eq!(ask("sec-fetch-site", "cross-site"), StatusCode::FORBIDDEN);
@@ -165,7 +175,9 @@ mod tests {
         let ask = |path, value| status(&guard, path, &[("host", "localhost"), ("authorization", value)]);
         assert_eq!(ask("/v1/models", "Bearer open sesame"), StatusCode::OK);
         assert_eq!(ask("/v1/models", "bearer open sesame"), StatusCode::OK);
-        for wrong in ["Bearer open sesamE", "Bearer open", "Bearer ", "Bearer open sesame!", "open sesame", "Basic open"] {
+        for wrong in
+            ["Bearer open sesamE", "Bearer open", "Bearer ", "Bearer open sesame!", "open sesame", "Basic open"]
+        {
             assert_eq!(ask("/v1/models", wrong), StatusCode::UNAUTHORIZED, "{wrong}");
         }
         for path in ["/metrics", "/api/runs", "/v1/completions", "/tokenize"] {

@@ -74,7 +74,9 @@ impl Limits {
             return Ok(());
         }
         let limit = self.tokens;
-        Err(Problem::invalid(format!("{tokens} words in one request are more than the {limit} that this server allows")))
+        Err(Problem::invalid(format!(
+            "{tokens} words in one request are more than the {limit} that this server allows"
+        )))
     }
 }
 

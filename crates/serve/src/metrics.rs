@@ -45,7 +45,8 @@ impl Metrics {
     /// One request has been answered; a streamed answer counts when it begins.
     pub fn answered(&self, path: &str, status: u16, time: Duration) {
         let seconds = time.as_secs_f64();
-        *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((path.to_owned(), status)).or_default() += 1;
+        *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((path.to_owned(), status)).or_default() +=
+            1;
         let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         let histogram = latencies.entry(path.to_owned()).or_default();
         if let Some(bucket) = BUCKETS.iter().position(|&end| seconds <= end) {

@@ -195,8 +195,11 @@ impl Log {
                 }
                 if run.points.len() > MOST_POINTS {
                     // Half of them are enough, and half of those to come.
-                    let mut odd = false;
-                    run.points.retain(|_| std::mem::replace(&mut odd, !odd));
+                    let mut number = 0;
+                    run.points.retain(|_| {
+                        number += 1;
+                        number % 2 == 0
+                    });
                     self.stride *= 2;
                 }
             }

@@ -30,7 +30,7 @@ pub async fn serve(app: Arc<App>, listener: TcpListener, mut stop: watch::Receiv
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
-            _ = stop.wait_for(|&stop| stop) => break,
+            () = asked(&mut stop) => break,
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => match app.connections.admit() {
@@ -51,6 +51,11 @@ pub async fn serve(app: Arc<App>, listener: TcpListener, mut stop: watch::Receiv
     drop(listener);
     let all_done = async { while tasks.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(app.limits.stop_time, all_done).await;
+}
+
+/// Returns when the server is asked to stop.
+async fn asked(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|&stop| stop).await;
 }
 
 /// Says that there is no place, if the client can hear it at once.
@@ -89,7 +94,7 @@ async fn connection(
             // Bad requests and broken connections concern nobody but the client.
             _ = serving.as_mut() => return,
             () = place.connection.close.notified() => return,
-            _ = stop.wait_for(|&stop| stop), if !stopping => {
+            () = asked(&mut stop), if !stopping => {
                 stopping = true;
                 serving.as_mut().graceful_shutdown();
             }

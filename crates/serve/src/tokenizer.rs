@@ -35,7 +35,8 @@ pub async fn detokenize(State(app): Shared, request: Request) -> Result<Response
     let fields = app.fields(request).await?;
     let fields = Fields(&fields);
     let model = &app.models[app.model(fields.text("model")?)?].model;
-    let wrong = || Problem::field("tokens", format!("must be a list of whole numbers below {}", model.vocabulary.len()));
+    let wrong =
+        || Problem::field("tokens", format!("must be a list of whole numbers below {}", model.vocabulary.len()));
     let Some(Value::Array(tokens)) = fields.get("tokens") else { return Err(wrong()) };
     let id = |value: &Value| value.as_u64().filter(|&id| id < model.vocabulary.len() as u64).map(|id| id as u32);
     let ids = tokens.iter().map(id).collect::<Option<Vec<u32>>>().ok_or_else(wrong)?;

@@ -6,6 +6,7 @@ pub mod demo;
 pub mod eval;
 pub mod next;
 pub mod resume;
+pub mod serve;
 pub mod train;
 
 use serde::Serialize;

@@ -62,7 +62,10 @@ impl Prompt {
         let vocabulary = model.vocabulary.len();
         let id = |value: &Value| {
             value.as_u64().filter(|&id| id < vocabulary as u64).map(|id| id as u32).ok_or_else(|| {
-                Problem::field("prompt", format!("{value} is no token of this model; they are the numbers below {vocabulary}"))
+                Problem::field(
+                    "prompt",
+                    format!("{value} is no token of this model; they are the numbers below {vocabulary}"),
+                )
             })
         };
         let ids = ids.iter().map(id).collect::<Result<Vec<u32>, Problem>>()?;
@@ -177,7 +180,9 @@ fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), Problem> {
     }
     let choices = fields.count("n", 1, MOST_CHOICES)?.unwrap_or(1);
     match fields.count("best_of", 1, MOST_CHOICES)? {
-        Some(best) if best != choices => Err(Problem::field("best_of", "is not supported; leave it out or the same as `n`")),
+        Some(best) if best != choices => {
+            Err(Problem::field("best_of", "is not supported; leave it out or the same as `n`"))
+        }
         _ => Ok(()),
     }
 }

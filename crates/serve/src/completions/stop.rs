@@ -57,7 +57,10 @@ mod tests {
 
     #[test]
     fn the_text_ends_before_the_string() {
-        assert_eq!(said(&[" c"], &["a", " b", " c", " d"]), (vec!["a".into(), " b".into(), "".into(), "".into(), "".into()], true));
+        assert_eq!(
+            said(&[" c"], &["a", " b", " c", " d"]),
+            (vec!["a".into(), " b".into(), "".into(), "".into(), "".into()], true)
+        );
         assert_eq!(said(&[], &["a", " b"]), (vec!["a".into(), " b".into(), "".into()], false));
     }
 
@@ -75,6 +78,9 @@ mod tests {
     fn the_first_place_counts_whatever_the_order_of_the_strings() {
         assert_eq!(said(&["é", "d"], &["cdé"]).0, ["c", ""]);
         assert_eq!(said(&["ab", "é"], &["xé"]).0, ["x", ""]);
-        assert_eq!(said(&["aab"], &["a", "a", "a", "b"]), (vec!["".into(), "".into(), "a".into(), "".into(), "".into()], true));
+        assert_eq!(
+            said(&["aab"], &["a", "a", "a", "b"]),
+            (vec!["".into(), "".into(), "a".into(), "".into(), "".into()], true)
+        );
     }
 }

@@ -1,0 +1,81 @@
+// The likeliest next words of two models, while one types.
+
+import { find, make, settled, showBars, spoken } from "./dom.js";
+import { ask, sentence } from "./server.js";
+
+const phrase = find("phrase");
+const sides = [0, 1].map((side) => ({ select: find("next-model-" + side), list: find("next-list-" + side), first: null }));
+
+function append(word) {
+  const end = word === "<eos>" ? "\n" : (phrase.value && !/\s$/.test(phrase.value) ? " " : "") + word + " ";
+  phrase.value = (word === "<eos>" ? phrase.value.trimEnd() : phrase.value) + end;
+  phrase.focus();
+  phrase.setSelectionRange(phrase.value.length, phrase.value.length);
+  update();
+}
+
+async function show(side, text, outdated) {
+  side.list.classList.add("stale");
+  const answer = await ask("/api/next", { model: side.select.value, text, k: 12 });
+  if (outdated()) return answer;
+  const largest = answer.next[0]?.probability || 1;
+  side.first = answer.next.find((next) => next.word !== "<unk>")?.word ?? null;
+  showBars(side.list, answer.next.map(({ word, probability }) => ({
+    word: spoken(word),
+    special: word.startsWith("<"),
+    share: probability / largest,
+    value: percent(probability),
+    choose: () => append(word),
+  })));
+  return answer;
+}
+
+function percent(probability) {
+  const hundred = probability * 100;
+  return (hundred >= 10 ? hundred.toFixed(0) : hundred >= 1 ? hundred.toFixed(1) : hundred.toFixed(2)) + "\u2009%";
+}
+
+const update = settled(120, async (outdated) => {
+  const note = find("next-note");
+  try {
+    const text = phrase.value;
+    const answers = await Promise.all(sides.filter((side) => side.select.value).map((side) => show(side, text, outdated)));
+    if (outdated()) return;
+    const unknown = [...new Set(answers.flatMap((answer) => answer.unknown))];
+    note.textContent = unknown.length === 0 ? ""
+      : `${unknown.map((word) => `\u201c${word}\u201d`).join(", ")} ${unknown.length > 1 ? "are" : "is"} not in the vocabulary and read as a rare word.`;
+  } catch (error) {
+    if (!outdated()) note.textContent = sentence(error);
+  }
+});
+
+export function start(models) {
+  sides.forEach((side, number) => {
+    side.select.append(...models.map((model) => make("option", { value: model.id }, model.id)));
+    side.select.value = models[Math.min(number, models.length - 1)].id;
+    side.select.addEventListener("change", update);
+  });
+  // One model stands alone.
+  if (models.length === 1) {
+    sides[1].select.value = "";
+    sides[1].list.closest("article").hidden = true;
+  }
+  phrase.addEventListener("input", update);
+  phrase.addEventListener("keydown", (event) => {
+    const atEnd = phrase.selectionStart === phrase.value.length && phrase.value !== "";
+    if (event.key === "Tab" && !event.shiftKey && !event.ctrlKey && !event.altKey && atEnd && sides[0].first) {
+      event.preventDefault();
+      append(sides[0].first);
+    } else if (event.key === "Escape") {
+      // The way out for the keyboard: Escape, and Tab moves on again.
+      find("undo").focus();
+    }
+  });
+  find("undo").addEventListener("click", () => {
+    phrase.value = phrase.value.replace(/\S*\s*$/, "");
+    update();
+  });
+  update();
+}
+
+export const refresh = update;
