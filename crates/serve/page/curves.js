@@ -4,7 +4,7 @@ import { find, make } from "./dom.js";
 import { ask, sentence } from "./server.js";
 
 const PERIOD = 2000;
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [900, 400, 56, 34, 12, 16];
+const [LEFT, BOTTOM, TOP, RIGHT] = [52, 34, 12, 14];
 // Eight hues that stay apart for most colour-blind people, in two strengths for the two themes.
 const HUES = [205, 25, 145, 330, 50, 265, 180, 0];
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -24,7 +24,7 @@ function svg(name, attributes, text) {
 
 // Values for the axis, round ones, at most about six.
 function ticks(from, to, logarithmic) {
-  if (logarithmic) {
+  if (logarithmic && to > 4 * from) {
     const steps = [1, 1.5, 2, 3, 4, 5, 7];
     let all = [];
     for (let ten = 10 ** Math.floor(Math.log10(from)); ten <= to; ten *= 10) all.push(...steps.map((step) => step * ten));
@@ -60,7 +60,11 @@ function draw() {
   note.textContent = "";
   const xs = all.map(([x]) => x);
   const ys = all.map(([, y]) => y);
-  const [left, right] = [Math.min(0, ...xs), Math.max(1, ...xs)];
+  // As wide as there is room, so that the letters are as large as everywhere.
+  const WIDTH = Math.max(300, find("chart").clientWidth);
+  const HEIGHT = Math.round(Math.min(420, Math.max(240, WIDTH * 0.45)));
+  const left = Math.floor(Math.min(...xs));
+  const right = Math.max(left + 1, ...xs);
   // What the first steps say would press all the rest flat.
   const sorted = [...ys].sort((a, b) => a - b);
   const high = Math.min(sorted.at(-1), sorted[0] * 12) * 1.03;
@@ -69,16 +73,16 @@ function draw() {
   const x = (value) => LEFT + (WIDTH - LEFT - RIGHT) * (value - left) / (right - left);
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - (scale(Math.min(value, high)) - scale(low)) / (scale(high) - scale(low)));
 
-  const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Perplexity (${which}) by epoch of ${shown.length} runs; the table below has the numbers` });
+  const chart = svg("svg", { width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Perplexity (${which}) by epoch of ${shown.length} runs; the table below has the numbers` });
   for (const value of ticks(low, high, logarithmic)) {
     chart.append(svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }));
     chart.append(svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, String(+value.toPrecision(4))));
   }
   const every = Math.max(1, Math.ceil((right - left) / 12));
-  for (let epoch = 0; epoch <= right; epoch += every) {
+  for (let epoch = left; epoch <= right; epoch += every) {
     chart.append(svg("text", { x: x(epoch), y: HEIGHT - 12, "text-anchor": "middle" }, String(epoch)));
   }
-  chart.append(svg("text", { x: WIDTH - RIGHT, y: HEIGHT - BOTTOM - 6, "text-anchor": "end" }, "epoch"));
+  chart.append(svg("text", { x: LEFT - 14, y: HEIGHT - 12, "text-anchor": "end" }, "epoch"));
   const path = (points) => points.map(([px, py], i) => `${i ? "L" : "M"}${x(px).toFixed(1)} ${y(py).toFixed(1)}`).join("");
   for (const { run, index, points, within } of lines) {
     if (within.length > 1) chart.append(svg("path", { class: "within", d: path(within), stroke: color(index) }));
@@ -160,6 +164,7 @@ export function start(models, hasRuns) {
   }
   for (const element of document.querySelectorAll("input[name=curve], #log-scale")) element.addEventListener("change", draw);
   dark.addEventListener("change", () => { table(); draw(); });
+  addEventListener("resize", () => { if (!find("curves").hidden) draw(); });
   refresh = watch;
 }
 

@@ -14,20 +14,16 @@ function append(word) {
   update();
 }
 
-async function show(side, text, outdated) {
-  side.list.classList.add("stale");
-  const answer = await ask("/api/next", { model: side.select.value, text, k: 12 });
-  if (outdated()) return answer;
-  const largest = answer.next[0]?.probability || 1;
-  side.first = answer.next.find((next) => next.word !== "<unk>")?.word ?? null;
-  showBars(side.list, answer.next.map(({ word, probability }) => ({
+// The bars of one side. Those of both have the same scale: the likeliest word of the two models fills its row.
+function show(side, next, largest) {
+  side.first = next.find(({ word }) => word !== "<unk>")?.word ?? null;
+  showBars(side.list, next.map(({ word, probability }) => ({
     word: spoken(word),
     special: word.startsWith("<"),
     share: probability / largest,
     value: percent(probability),
     choose: () => append(word),
   })));
-  return answer;
 }
 
 function percent(probability) {
@@ -39,8 +35,12 @@ const update = settled(120, async (outdated) => {
   const note = find("next-note");
   try {
     const text = phrase.value;
-    const answers = await Promise.all(sides.filter((side) => side.select.value).map((side) => show(side, text, outdated)));
+    const used = sides.filter((side) => side.select.value);
+    for (const side of used) side.list.classList.add("stale");
+    const answers = await Promise.all(used.map((side) => ask("/api/next", { model: side.select.value, text, k: 12 })));
     if (outdated()) return;
+    const largest = Math.max(...answers.map((answer) => answer.next[0]?.probability || 0)) || 1;
+    used.forEach((side, i) => show(side, answers[i].next, largest));
     const unknown = [...new Set(answers.flatMap((answer) => answer.unknown))];
     note.textContent = unknown.length === 0 ? ""
       : `${unknown.map((word) => `\u201c${word}\u201d`).join(", ")} ${unknown.length > 1 ? "are" : "is"} not in the vocabulary and read as a rare word.`;

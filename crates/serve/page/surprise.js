@@ -1,6 +1,6 @@
 // A text with each word coloured by its surprise: minus the binary logarithm of its probability.
 
-import { find, make, settled } from "./dom.js";
+import { find, make, settled, spoken } from "./dom.js";
 import { ask, sentence } from "./server.js";
 
 const STEPS = [0, 2, 4, 6, 8, 10, 12, 14];
@@ -12,7 +12,7 @@ const heat = (bits) => Math.min(1, Math.max(0, bits) / MOST);
 const text = find("text");
 
 function detail(word, bits) {
-  const top = word.top.map(([other, probability]) => `${other} ${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)}\u2009%`).join(", ");
+  const top = word.top.map(([other, probability]) => `${spoken(other)} ${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)}\u2009%`).join(", ");
   const shown = word.word === "<eos>" ? "the end of the sentence" : `\u201c${word.word}\u201d`;
   const unknown = word.unknown ? ", which the model does not know and reads as a rare word," : "";
   return `${shown}${unknown}: ${bits.toFixed(1)} bits, one in ${Math.round(2 ** bits).toLocaleString("en")}. Expected here: ${top}.`;
