@@ -28,6 +28,16 @@ pub enum Command {
     Eval(EvalOptions),
     /// The most likely next words after a phrase
     Next(NextOptions),
+    /// How likely sentences are, word by word
+    Score(crate::commands::score::ScoreOptions),
+    /// Search n-best lists anew with a model
+    Rescore(crate::commands::rescore::RescoreOptions),
+    /// Let a text go on by itself
+    Generate(crate::commands::generate::GenerateOptions),
+    /// The words whose vectors are nearest to a word's
+    Neighbours(crate::commands::neighbours::NeighboursOptions),
+    /// The likeliest next words of two models side by side
+    Compare(crate::commands::compare::CompareOptions),
     /// Answer over HTTP, with a page to play with
     Serve(crate::commands::serve::ServeOptions),
     /// Get or check the public corpora
@@ -80,7 +90,7 @@ impl From<ModelName> for ModelKind {
 }
 
 /// Seeds that `config.toml` can hold: whole numbers of TOML have a sign.
-fn seed() -> RangedU64ValueParser {
+pub fn seed() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(0..=i64::MAX as u64)
 }
 

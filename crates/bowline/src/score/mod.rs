@@ -10,13 +10,17 @@
 //! their order, on how many there are, or on the number of threads.
 
 mod continuation;
+mod lines;
 mod memory;
+pub mod nbest;
 mod neighbours;
 mod reader;
+pub mod rescore;
 mod sampling;
 mod sentence;
 
 pub use continuation::{Continuation, Word};
+pub use lines::Lines;
 pub use memory::Memory;
 pub use neighbours::{Neighbour, neighbours, similar_spelling};
 pub use reader::{Passage, Reader, Reading};

@@ -1,11 +1,16 @@
 //! One file per command.
 
 pub mod bench;
+pub mod compare;
 pub mod data;
 pub mod demo;
 pub mod eval;
+pub mod generate;
+pub mod neighbours;
 pub mod next;
+pub mod rescore;
 pub mod resume;
+pub mod score;
 pub mod serve;
 pub mod train;
 
