@@ -14,6 +14,9 @@ use std::fs;
 use std::io::Write;
 use webdriver::Browser;
 
+/// The page shows the answer to what was typed last.
+const SETTLED: &str = "!document.querySelector('[aria-busy=true]')";
+
 /// Tab, as WebDriver writes it.
 const TAB: &str = "\u{E004}";
 
@@ -45,18 +48,22 @@ fn the_page_predicts_colours_and_follows_a_training() {
 }
 
 fn types_a_phrase(browser: &Browser) {
-    browser.wait_for("document.querySelectorAll('#next-list-0 button').length === 12");
+    browser.wait_for(SETTLED);
     browser.type_into("#phrase", "bababa dobaba");
-    browser.wait_for(
-        "document.querySelectorAll('#next-list-1 button').length === 12 && !document.querySelector('.stale')",
-    );
+    browser.wait_for(SETTLED);
+    for list in [0, 1] {
+        let words = browser.value(&format!("document.querySelectorAll('#next-list-{list} button').length"));
+        assert_eq!(words, 12);
+    }
     assert_eq!(browser.value("document.getElementById('next-model-1').value"), "two");
     // A click appends a word, and so does Tab; new predictions come.
     browser.click("#next-list-1 li:nth-child(2) button");
-    browser.wait_for("document.getElementById('phrase').value.trim().split(/\\s+/).length >= 2");
+    browser.wait_for(SETTLED);
+    let grown = browser.value("document.getElementById('phrase').value");
+    assert!(grown.as_str().unwrap().trim_end().len() > "bababa dobaba".len(), "{grown}");
     browser.type_into("#phrase", TAB);
-    browser.wait_for("/\\S\\s$/.test(document.getElementById('phrase').value)");
-    browser.wait_for("!document.querySelector('.stale')");
+    browser.wait_for(&format!("document.getElementById('phrase').value !== {grown}"));
+    browser.wait_for(SETTLED);
     let share = browser.value(
         "Math.max(...[...document.querySelectorAll('#next .bars button')].map(b => +b.style.getPropertyValue('--share')))",
     );

@@ -14,20 +14,24 @@ export function make(name, properties = {}, ...children) {
 }
 
 // Calls `work` when nothing has happened for a moment. `work` gets a function that says whether something newer is on its
-// way, so that an answer that comes late does not replace a newer one.
-export function settled(milliseconds, work) {
+// way, so that an answer that comes late does not replace a newer one. Until it is done, `elements` are busy.
+export function settled(milliseconds, elements, work) {
   let timer = 0;
   let newest = 0;
+  const busy = (is) => elements.forEach((element) => element.setAttribute("aria-busy", is));
   return () => {
     clearTimeout(timer);
     const mine = ++newest;
-    timer = setTimeout(() => work(() => mine !== newest), milliseconds);
+    busy(true);
+    timer = setTimeout(async () => {
+      await work(() => mine !== newest);
+      if (mine === newest) busy(false);
+    }, milliseconds);
   };
 }
 
 // A bar list: rows of {word, share, value, special, choose}, share between 0 and 1.
 export function showBars(list, rows) {
-  list.classList.remove("stale");
   list.replaceChildren(...rows.map((row) => {
     const word = make("span", { className: row.special ? "special" : "" }, row.word);
     const button = make("button", { type: "button", onclick: row.choose }, word, make("span", { className: "value" }, row.value));

@@ -5,7 +5,7 @@ import { ask, sentence } from "./server.js";
 
 const input = find("word");
 
-const update = settled(200, async (outdated) => {
+const update = settled(200, [find("neighbours-list")], async (outdated) => {
   const [list, note] = [find("neighbours-list"), find("neighbours-note")];
   const word = input.value.trim();
   if (!word) {
@@ -14,7 +14,6 @@ const update = settled(200, async (outdated) => {
     return;
   }
   try {
-    list.classList.add("stale");
     const answer = await ask("/api/neighbours", { model: find("neighbours-model").value, word, k: 15 });
     if (outdated()) return;
     note.textContent = "";

@@ -31,12 +31,11 @@ function percent(probability) {
   return (hundred >= 10 ? hundred.toFixed(0) : hundred >= 1 ? hundred.toFixed(1) : hundred.toFixed(2)) + "\u2009%";
 }
 
-const update = settled(120, async (outdated) => {
+const update = settled(120, sides.map((side) => side.list), async (outdated) => {
   const note = find("next-note");
   try {
     const text = phrase.value;
     const used = sides.filter((side) => side.select.value);
-    for (const side of used) side.list.classList.add("stale");
     const answers = await Promise.all(used.map((side) => ask("/api/next", { model: side.select.value, text, k: 12 })));
     if (outdated()) return;
     const largest = Math.max(...answers.map((answer) => answer.next[0]?.probability || 0)) || 1;

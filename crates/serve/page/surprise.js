@@ -32,7 +32,7 @@ function wordButton(word) {
   return button;
 }
 
-const update = settled(250, async (outdated) => {
+const update = settled(250, [find("surprise-words")], async (outdated) => {
   const [words, sum, note] = [find("surprise-words"), find("surprise-sum"), find("surprise-detail")];
   if (!text.value.trim()) {
     for (const element of [words, sum, note]) element.replaceChildren();
