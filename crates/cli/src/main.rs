@@ -43,6 +43,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Generate(options) => commands::generate::run(&options),
         Command::Neighbours(options) => commands::neighbours::run(&options),
         Command::Compare(options) => commands::compare::run(&options),
+        Command::Serve(options) => commands::serve::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Arpa(options) => commands::arpa::run(&options),
         Command::Bench(options) => commands::bench::run(&options),

@@ -47,6 +47,8 @@ pub enum Command {
     Neighbours(crate::commands::neighbours::NeighboursOptions),
     /// The likeliest next words of two models side by side
     Compare(crate::commands::compare::CompareOptions),
+    /// Answer over HTTP, with a page to play with
+    Serve(crate::commands::serve::ServeOptions),
     /// Get or check the public corpora
     Data(DataOptions),
     /// Write an n-gram model as an ARPA file, or read one

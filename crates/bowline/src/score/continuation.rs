@@ -35,6 +35,12 @@ impl Continuation {
         Continuation { memory: reader.start(), unread, sampling, stream, drawn: 0 }
     }
 
+    /// After a text that was read already.
+    pub fn after(memory: Memory, sampling: Sampling, seed: u64, sample: u64) -> Continuation {
+        let stream = Stream::new(seed, Purpose::Samples, sample);
+        Continuation { memory, unread: Vec::new(), sampling, stream, drawn: 0 }
+    }
+
     /// Adds words that are given, not drawn.
     pub fn push(&mut self, words: &[u32]) {
         self.unread.extend(words);

@@ -18,6 +18,7 @@ pub mod reproduce;
 pub mod rescore;
 pub mod resume;
 pub mod score;
+pub mod serve;
 pub mod subspace;
 pub mod tensorboard;
 pub mod train;

@@ -1,0 +1,139 @@
+//! The page in a real browser: a phrase is typed, a text is pasted, a training is followed. Where there is no chromium
+//! with its driver, the test says so and does nothing.
+
+#![cfg(unix)]
+
+mod common;
+mod serving;
+mod webdriver;
+
+use common::{Place, finish};
+use serde_json::Value;
+use serving::Serving;
+use std::fs;
+use std::io::Write;
+use webdriver::Browser;
+
+/// The page shows the answer to what was typed last.
+const SETTLED: &str = "!document.querySelector('[aria-busy=true]')";
+
+/// Tab, as WebDriver writes it.
+const TAB: &str = "\u{E004}";
+
+#[test]
+fn the_page_predicts_colours_and_follows_a_training() {
+    let browser = match Browser::start() {
+        Ok(browser) => browser,
+        Err(missing) => {
+            let _ = writeln!(std::io::stderr(), "skipped: {missing} (Debian has chromium and chromium-driver)");
+            return;
+        }
+    };
+    let place = Place::new();
+    let (one, two) = (place.trained("runs/one"), place.trained("runs/two"));
+    let server = Serving::new(&[&one, &two], ["--runs".as_ref(), place.path("runs").as_os_str()]);
+    browser.open(&format!("http://{}/", server.address));
+    browser.wait_for("document.documentElement.dataset.ready === 'yes'");
+    types_a_phrase(&browser);
+    pastes_a_text(&browser);
+    looks_for_neighbours(&browser);
+    follows_a_training(&browser, &place);
+    fits_a_phone_in_both_themes(&browser);
+    let complaints = browser.complaints();
+    // The browser notes the answer to an unknown word, which is 404; anything else is an error in the page.
+    let others: Vec<&Value> =
+        complaints.as_array().unwrap().iter().filter(|c| !c["message"].as_str().unwrap().contains("404")).collect();
+    assert!(others.is_empty(), "{others:?}");
+    says_when_the_server_is_gone(&browser, server);
+}
+
+fn types_a_phrase(browser: &Browser) {
+    browser.wait_for(SETTLED);
+    browser.type_into("#phrase", "bababa dobaba");
+    browser.wait_for(SETTLED);
+    for list in [0, 1] {
+        let words = browser.value(&format!("document.querySelectorAll('#next-list-{list} button').length"));
+        assert_eq!(words, 12);
+    }
+    assert_eq!(browser.value("document.getElementById('next-model-1').value"), "two");
+    // A click appends a word, and so does Tab; new predictions come.
+    browser.click("#next-list-1 li:nth-child(2) button");
+    browser.wait_for(SETTLED);
+    let grown = browser.value("document.getElementById('phrase').value");
+    assert!(grown.as_str().unwrap().trim_end().len() > "bababa dobaba".len(), "{grown}");
+    browser.type_into("#phrase", TAB);
+    browser.wait_for(&format!("document.getElementById('phrase').value !== {grown}"));
+    browser.wait_for(SETTLED);
+    let share = browser.value(
+        "Math.max(...[...document.querySelectorAll('#next .bars button')].map(b => +b.style.getPropertyValue('--share')))",
+    );
+    assert_eq!(share.as_f64(), Some(1.0));
+    // A word that the model does not know is named.
+    browser.type_into("#phrase", "zebra ");
+    browser.wait_for("document.getElementById('next-note').textContent.includes('zebra')");
+}
+
+fn pastes_a_text(browser: &Browser) {
+    browser.click("#tab-surprise");
+    browser.wait_for("document.getElementById('next').hidden && !document.getElementById('surprise').hidden");
+    browser.type_into("#text", "bababa dobaba zebra\nfibaba");
+    // Three words and an end, one word and an end.
+    browser.wait_for("document.querySelectorAll('#surprise-words button').length === 6");
+    let colours = browser.value(
+        "[...document.querySelectorAll('#surprise-words button')].map(b => getComputedStyle(b).backgroundColor)",
+    );
+    let colours: Vec<&str> = colours.as_array().unwrap().iter().map(|c| c.as_str().unwrap()).collect();
+    assert!(colours.iter().any(|colour| *colour != colours[0]), "all words have one colour: {colours:?}");
+    assert_eq!(browser.value("document.querySelectorAll('#surprise-words .unknown').length"), 1);
+    browser.wait_for("/perplexity/.test(document.getElementById('surprise-sum').textContent)");
+    browser.click("#surprise-words button");
+    browser.wait_for("/bits, one in/.test(document.getElementById('surprise-detail').textContent)");
+}
+
+fn looks_for_neighbours(browser: &Browser) {
+    browser.click("#tab-neighbours");
+    browser.type_into("#word", "bababa");
+    browser.wait_for("document.querySelectorAll('#neighbours-list button').length === 15");
+    browser.type_into("#word", "qqqqqqqqqqqq");
+    browser.wait_for("/not among the model/.test(document.getElementById('neighbours-note').textContent)");
+}
+
+/// A run appears while the page looks on, and its curve grows until it is done.
+fn follows_a_training(browser: &Browser, place: &Place) {
+    browser.click("#tab-curves");
+    browser.wait_for("document.querySelectorAll('#runs-table tbody tr').length === 2");
+    let three = "document.querySelectorAll('#chart circle[data-run=three]').length";
+    assert_eq!(browser.value(three), 0);
+    let mut training = place.train("runs/three").args(["--epochs", "4"]).spawn().unwrap();
+    browser.wait_for(&format!("{three} > 0"));
+    assert!(training.wait().unwrap().success());
+    browser.wait_for(&format!("{three} === 4"));
+    browser.wait_for("document.querySelector('tr[data-run=three]').textContent.includes('done')");
+    // What is gone from the folder is gone from the page.
+    fs::remove_dir_all(place.path("runs/three")).unwrap();
+    browser.wait_for(&format!("{three} === 0"));
+    finish(place.train("runs/three").args(["--epochs", "1"])).success();
+    browser.wait_for(&format!("{three} === 1"));
+}
+
+fn fits_a_phone_in_both_themes(browser: &Browser) {
+    browser.set_width(390);
+    let paper = "getComputedStyle(document.documentElement).backgroundColor";
+    browser.set_dark(false);
+    let light = browser.value(paper);
+    browser.set_dark(true);
+    browser.wait_for(&format!("{paper} !== {light}"));
+    for tab in ["next", "surprise", "neighbours", "curves"] {
+        browser.click(&format!("#tab-{tab}"));
+        let width = browser.value("document.documentElement.scrollWidth");
+        assert!(width.as_u64().unwrap() <= 390, "{tab} is {width} wide");
+    }
+    browser.set_width(1100);
+}
+
+fn says_when_the_server_is_gone(browser: &Browser, server: Serving) {
+    browser.click("#tab-next");
+    drop(server);
+    browser.type_into("#phrase", " bababa");
+    browser.wait_for("!document.getElementById('trouble').hidden");
+}

@@ -1,0 +1,268 @@
+//! One thread does all the work with the models; requests wait for it in a queue of limited length.
+//!
+//! A *job* is one request: some *sequences* to be read, each with questions about its words, and continuations to be
+//! drawn from its end. The thread works in *rounds*. In a round it takes what has arrived, reads it as one batch, and
+//! then draws one word for every continuation there is. So a long generation does not hold up a short question, and many
+//! clients at the same time share passes through the network. What a client gets does not depend on who else asks: the
+//! [`Reader`] gives the same bits in any company.
+
+use crate::metrics::ModelMetrics;
+use crate::problem::Problem;
+use bowline::predict::LanguageModel;
+use bowline::score::{Continuation, Passage, Reader, Reading, Sampling, Word};
+use bowline_kernels::{Isa, Team};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, error::TrySendError};
+
+/// A round reads about this many words. More would make the continuations wait, fewer would make small batches.
+const WORDS_OF_ROUND: usize = 4096;
+/// Continuations that are drawn at the same time; the others wait for a place.
+const MOST_DRAWN: usize = 128;
+
+/// What a request wants from a model.
+#[derive(Debug)]
+pub struct Job {
+    /// The model's number.
+    pub model: usize,
+    /// The sequences, in the request's order.
+    pub sequences: Vec<Sequence>,
+}
+
+/// Words to be read, and what is to be drawn after them.
+#[derive(Clone, Debug, Default)]
+pub struct Sequence {
+    /// The words to be read, an `<eos>` first.
+    pub inputs: Vec<u32>,
+    /// Whether the probability of each input but the first is wanted.
+    pub score: bool,
+    /// How many of the likeliest words are wanted beside each of them.
+    pub top: usize,
+    /// What is to be drawn.
+    pub draws: Vec<Draw>,
+}
+
+/// One continuation of a sequence.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw {
+    /// How its words are chosen.
+    pub sampling: Sampling,
+    /// What chance follows from.
+    pub seed: u64,
+    /// Tells continuations with the same seed apart.
+    pub sample: u64,
+    /// At most so many words, and at least one.
+    pub words: usize,
+    /// How many of the likeliest words are wanted beside each of them.
+    pub top: usize,
+}
+
+/// A part of the answer. When there are no more, the sender is gone.
+#[derive(Debug)]
+pub enum Part {
+    /// What was found out about a sequence: as many log-probabilities as it has words after the first.
+    Read(usize, Reading),
+    /// The next word of a sequence's continuation: (sequence, draw, word). `<eos>` is the last one.
+    Word(usize, usize, Word),
+}
+
+/// The place where jobs are handed in.
+#[derive(Debug)]
+pub struct Engine {
+    queue: mpsc::Sender<Waiting>,
+    metrics: Arc<Vec<ModelMetrics>>,
+}
+
+/// A job and where its answer goes.
+struct Waiting {
+    job: Job,
+    reply: UnboundedSender<Part>,
+    /// Counts the job as long as it is there.
+    _place: Counted,
+}
+
+/// One more in a gauge, until it is dropped.
+struct Counted(Arc<Vec<ModelMetrics>>, usize);
+
+impl Counted {
+    fn gauge(&self) -> &AtomicU64 {
+        &self.0[self.1].queued
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.gauge().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Engine {
+    /// Starts the thread; it ends when the engine is dropped and the last job is done. At most `places` jobs wait.
+    pub fn start(
+        models: &[Arc<LanguageModel>],
+        threads: usize,
+        places: usize,
+    ) -> std::io::Result<(Engine, JoinHandle<()>)> {
+        let (queue, arriving) = mpsc::channel(places.max(1));
+        let metrics: Arc<Vec<ModelMetrics>> = Arc::new(models.iter().map(|_| ModelMetrics::default()).collect());
+        let (models, counted) = (models.to_vec(), Arc::clone(&metrics));
+        let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(move || {
+            let (team, isa) = (Arc::new(Team::new(threads)), Isa::detect());
+            let readers = models.into_iter().map(|model| Reader::new(model, Arc::clone(&team), isa)).collect();
+            Worker { readers, metrics: counted, waiting: VecDeque::new(), drawing: Vec::new() }.run(arriving);
+        })?;
+        Ok((Engine { queue, metrics }, thread))
+    }
+
+    /// Hands a job in. The parts of the answer come as they are found; to give up, drop the receiver.
+    pub fn submit(&self, job: Job) -> Result<UnboundedReceiver<Part>, Problem> {
+        let (reply, parts) = mpsc::unbounded_channel();
+        let place = Counted(Arc::clone(&self.metrics), job.model);
+        place.gauge().fetch_add(1, Ordering::Relaxed);
+        let refused = &self.metrics[job.model].refused;
+        match self.queue.try_send(Waiting { job, reply, _place: place }) {
+            Ok(()) => Ok(parts),
+            Err(TrySendError::Full(_)) => {
+                refused.fetch_add(1, Ordering::Relaxed);
+                Err(Problem::busy("too many requests are waiting already; try again in a moment"))
+            }
+            Err(TrySendError::Closed(_)) => Err(Problem::internal("the engine has stopped")),
+        }
+    }
+
+    /// Whether the thread is there.
+    pub fn is_alive(&self) -> bool {
+        !self.queue.is_closed()
+    }
+
+    /// The counters of each model.
+    pub fn metrics(&self) -> &[ModelMetrics] {
+        &self.metrics
+    }
+}
+
+/// The thread's own things.
+struct Worker {
+    readers: Vec<Reader>,
+    metrics: Arc<Vec<ModelMetrics>>,
+    waiting: VecDeque<Waiting>,
+    drawing: Vec<Drawing>,
+}
+
+/// A continuation at work.
+struct Drawing {
+    model: usize,
+    sequence: usize,
+    draw: usize,
+    continuation: Continuation,
+    words_left: usize,
+    top: usize,
+    /// Its job: the answer goes on as long as one of its continuations does.
+    job: Arc<Waiting>,
+}
+
+impl Worker {
+    fn run(mut self, mut arriving: mpsc::Receiver<Waiting>) {
+        loop {
+            if self.waiting.is_empty() && self.drawing.is_empty() {
+                match arriving.blocking_recv() {
+                    Some(waiting) => self.waiting.push_back(waiting),
+                    None => return,
+                }
+            }
+            // What waits here has left the queue; only as much as a round reads may, so that the queue's limit holds.
+            let words = |w: &Waiting| w.job.sequences.iter().map(|s| s.inputs.len()).sum::<usize>();
+            let mut ready: usize = self.waiting.iter().map(words).sum();
+            while ready < WORDS_OF_ROUND
+                && let Ok(waiting) = arriving.try_recv()
+            {
+                ready += words(&waiting);
+                self.waiting.push_back(waiting);
+            }
+            if self.drawing.len() < MOST_DRAWN {
+                let jobs = self.waiting.drain(..).filter(|w| !w.reply.is_closed()).map(Arc::new).collect::<Vec<_>>();
+                for model in 0..self.readers.len() {
+                    let jobs: Vec<_> = jobs.iter().filter(|w| w.job.model == model).collect();
+                    if !jobs.is_empty() {
+                        self.read(model, &jobs);
+                    }
+                }
+            }
+            for model in 0..self.readers.len() {
+                self.draw(model);
+            }
+            self.drawing.retain(|drawing| drawing.words_left > 0 && !drawing.job.reply.is_closed());
+        }
+    }
+
+    /// Reads the sequences of some jobs as one batch, and begins their continuations.
+    fn read(&mut self, model: usize, jobs: &[&Arc<Waiting>]) {
+        let reader = &mut self.readers[model];
+        let sequences: Vec<(&Arc<Waiting>, usize, &Sequence)> = jobs
+            .iter()
+            .flat_map(|job| job.job.sequences.iter().enumerate().map(move |(number, s)| (*job, number, s)))
+            .collect();
+        // After each word but the last comes the next one. The last one is read only where something is to follow, which
+        // nobody knows yet; what is asked about it is thrown away.
+        let targets: Vec<Vec<u32>> =
+            sequences.iter().map(|(_, _, s)| s.inputs.iter().skip(1).copied().chain([0]).collect()).collect();
+        let passages: Vec<Passage<'_>> = sequences
+            .iter()
+            .zip(&targets)
+            .map(|((_, _, s), targets)| {
+                let (draws, last) = (!s.draws.is_empty(), s.inputs.len() - 1);
+                let inputs = if draws { &s.inputs[..] } else { &s.inputs[..last] };
+                let targets = if s.score { &targets[..inputs.len()] } else { &[] };
+                Passage { from: None, inputs, targets, top: s.top, keep: draws }
+            })
+            .collect();
+        let readings = reader.read(&passages);
+        let metrics = &self.metrics[model];
+        metrics.batches.fetch_add(1, Ordering::Relaxed);
+        for ((job, number, sequence), mut reading) in sequences.into_iter().zip(readings) {
+            if let Some(memory) = reading.memory.take() {
+                for (draw, how) in sequence.draws.iter().enumerate() {
+                    let continuation = Continuation::after(memory.clone(), how.sampling, how.seed, how.sample);
+                    self.drawing.push(Drawing {
+                        model,
+                        sequence: number,
+                        draw,
+                        continuation,
+                        words_left: how.words,
+                        top: how.top,
+                        job: Arc::clone(job),
+                    });
+                }
+            }
+            reading.logprobs.truncate(sequence.inputs.len() - 1);
+            reading.likeliest.truncate(sequence.inputs.len() - 1);
+            metrics.scored.fetch_add(reading.logprobs.len() as u64, Ordering::Relaxed);
+            // Who has gone is found out when the continuations are looked through.
+            let _ = job.reply.send(Part::Read(number, reading));
+        }
+    }
+
+    /// Draws one word for each continuation of a model.
+    fn draw(&mut self, model: usize) {
+        let (reader, metrics) = (&mut self.readers[model], &self.metrics[model]);
+        let eos = reader.model().vocabulary.eos();
+        let mut mine: Vec<&mut Drawing> = self.drawing.iter_mut().filter(|d| d.model == model).collect();
+        // The first ones in line: those behind them wait until one is done.
+        mine.truncate(MOST_DRAWN);
+        if mine.is_empty() {
+            return;
+        }
+        let top = mine.iter().map(|d| d.top).max().unwrap_or(0);
+        let mut continuations: Vec<&mut Continuation> = mine.iter_mut().map(|d| &mut d.continuation).collect();
+        let words = reader.extend(&mut continuations, top);
+        metrics.batches.fetch_add(1, Ordering::Relaxed);
+        metrics.generated.fetch_add(words.len() as u64, Ordering::Relaxed);
+        for (drawing, mut word) in mine.into_iter().zip(words) {
+            drawing.words_left = if word.id == eos { 0 } else { drawing.words_left - 1 };
+            word.likeliest.truncate(drawing.top);
+            let _ = drawing.job.reply.send(Part::Word(drawing.sequence, drawing.draw, word));
+        }
+    }
+}

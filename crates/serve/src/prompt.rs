@@ -1,0 +1,145 @@
+//! Text and tokens.
+//!
+//! A *token* is a word of the model's vocabulary. In a text the words stand between white spaces, and the end of a line
+//! is the word `<eos>`, as in the corpora that models are trained on; a literal `<eos>` in the text is the same word. A
+//! word that the vocabulary lacks is `<unk>`.
+//!
+//! The other way, tokens become the *pieces* of a text: each word with the space before it, `<eos>` as the end of a
+//! line. The pieces put together are the text, and reading it again gives the same tokens.
+//!
+//! Every text stands at the beginning of a sentence: an `<eos>` is read before it. A prompt that begins with `<eos>`
+//! itself has said so: that one is taken, and no second one is read.
+
+use crate::problem::Problem;
+use bowline::corpus::Phrase;
+use bowline::predict::LanguageModel;
+
+/// A word of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Its token.
+    pub id: u32,
+    /// How it is written, if the vocabulary does not have it.
+    pub unknown: Option<String>,
+}
+
+/// The words of a text.
+pub fn read(model: &LanguageModel, text: &str) -> Result<Vec<Word>, Problem> {
+    let vocabulary = &model.vocabulary;
+    let mut words = Vec::new();
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            words.push(Word { id: vocabulary.eos(), unknown: None });
+        }
+        // White space parts words in every kind of text, so that each piece between two can be read by itself.
+        for chunk in line.split_whitespace() {
+            let phrase = Phrase::new(chunk, vocabulary, model.tokenize).map_err(|e| Problem::invalid(e.to_string()))?;
+            let strangers = phrase.ids.iter().filter(|&&id| Some(id) == vocabulary.unk()).count();
+            // A literal `<unk>` among the strangers leaves open who is who; then none is named.
+            let mut unseen = (strangers == phrase.unseen.len()).then_some(phrase.unseen).into_iter().flatten();
+            for id in phrase.ids {
+                let unknown = if Some(id) == vocabulary.unk() { unseen.next() } else { None };
+                words.push(Word { id, unknown });
+            }
+        }
+    }
+    Ok(words)
+}
+
+/// The tokens of a text.
+pub fn encode(model: &LanguageModel, text: &str) -> Result<Vec<u32>, Problem> {
+    Ok(read(model, text)?.into_iter().map(|word| word.id).collect())
+}
+
+/// Turns tokens into pieces of text, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces {
+    /// Whether the next word begins a line, or follows white space.
+    fresh: bool,
+}
+
+impl Pieces {
+    /// At the beginning of a text.
+    pub fn new() -> Pieces {
+        Pieces { fresh: true }
+    }
+
+    /// After a text.
+    pub fn after(text: &str) -> Pieces {
+        Pieces { fresh: text.chars().next_back().is_none_or(char::is_whitespace) }
+    }
+
+    /// The next word's piece.
+    pub fn next(&mut self, model: &LanguageModel, id: u32) -> String {
+        let piece = self.peek(model, id);
+        self.fresh = id == model.vocabulary.eos();
+        piece
+    }
+
+    /// What the next word's piece would be.
+    pub fn peek(&self, model: &LanguageModel, id: u32) -> String {
+        match model.vocabulary.word(id) {
+            _ if id == model.vocabulary.eos() => "\n".to_owned(),
+            word if self.fresh => word.to_owned(),
+            word => format!(" {word}"),
+        }
+    }
+}
+
+/// The text of some tokens.
+pub fn decode(model: &LanguageModel, ids: &[u32]) -> String {
+    let mut pieces = Pieces::new();
+    ids.iter().map(|&id| pieces.next(model, id)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bowline::architecture::Architecture;
+    use bowline::params::Params;
+    use bowline::vocabulary::Vocabulary;
+    use std::path::Path;
+
+    fn model(words: &str, tokenize: bool) -> LanguageModel {
+        let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), words.replace(' ', "\n").as_bytes()).unwrap();
+        let architecture = Architecture { vocab: vocabulary.len(), hidden: 2, layers: 1, tied: true };
+        let params = Params::zeros(architecture);
+        LanguageModel { folder: "m".into(), kind: "re".into(), params, vocabulary, tokenize }
+    }
+
+    #[test]
+    fn lines_end_with_eos_and_strangers_keep_their_names() {
+        let model = model("the <unk> <eos> cat", false);
+        let words = read(&model, " the  dog\ncat <unk>\n\n").unwrap();
+        let unknown: Vec<_> = words.iter().map(|word| word.unknown.as_deref()).collect();
+        assert_eq!(encode(&model, " the  dog\ncat <unk>\n\n").unwrap(), [0, 1, 2, 3, 1, 2, 2]);
+        assert_eq!(unknown, [None, Some("dog"), None, None, None, None, None]);
+        assert_eq!(encode(&model, "the <eos> cat").unwrap(), encode(&model, "the\ncat").unwrap());
+        assert!(encode(&model, "").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_tokenizing_model_parts_words() {
+        let model = model("the <unk> <eos> cat , .", true);
+        let words = read(&model, "The CAT, the dog.").unwrap();
+        assert_eq!(words.iter().map(|word| word.id).collect::<Vec<_>>(), [0, 3, 4, 0, 1, 5]);
+        assert_eq!(words[4].unknown.as_deref(), Some("dog"));
+    }
+
+    #[test]
+    fn pieces_are_the_text_and_reading_it_gives_the_tokens() {
+        let model = model("the <unk> <eos> cat", false);
+        for ids in [&[0, 3, 2, 0, 1][..], &[2, 2, 3], &[], &[3, 2]] {
+            let text = decode(&model, ids);
+            assert_eq!(encode(&model, &text).unwrap(), ids, "{text:?}");
+        }
+        assert_eq!(decode(&model, &[0, 3, 2, 0, 1]), "the cat\nthe <unk>");
+        assert_eq!(Pieces::after("the").next(&model, 3), " cat");
+        assert_eq!(Pieces::after("the ").next(&model, 3), "cat");
+    }
+
+    #[test]
+    fn a_stranger_without_unk_is_a_problem() {
+        assert!(encode(&model("the <eos>", false), "the cat").is_err());
+    }
+}
