@@ -16,6 +16,7 @@ pub mod model_folder;
 pub mod optim;
 pub mod params;
 pub mod predict;
+pub mod predictor;
 pub mod rng;
 pub mod run;
 pub mod storage;
