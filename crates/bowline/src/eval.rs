@@ -49,6 +49,22 @@ pub struct Evaluation {
     pub streams: usize,
 }
 
+impl Evaluation {
+    /// The perplexities of a split, given `-log p` of every word of `ids` after the first.
+    pub fn of(ids: &[u32], nll: &[f64], unk: Option<u32>, eos: u32, streams: usize) -> Evaluation {
+        let score = |keep: &dyn Fn(u32) -> bool| {
+            Score::of(ids.iter().skip(1).zip(nll).filter(|(id, _)| keep(**id)).map(|(_, x)| *x))
+        };
+        Evaluation {
+            all: score(&|_| true),
+            without_unk: score(&|id| Some(id) != unk),
+            without_eos: score(&|id| id != eos),
+            without_both: score(&|id| Some(id) != unk && id != eos),
+            streams,
+        }
+    }
+}
+
 /// A model ready to be evaluated.
 pub struct Evaluator {
     network: Network,
@@ -153,16 +169,7 @@ impl Evaluator {
     }
 
     fn scores(&self, ids: &[u32], nll: &[f64], unk: Option<u32>, eos: u32) -> Evaluation {
-        let score = |keep: &dyn Fn(u32) -> bool| {
-            Score::of(ids.iter().skip(1).zip(nll).filter(|(id, _)| keep(**id)).map(|(_, x)| *x))
-        };
-        Evaluation {
-            all: score(&|_| true),
-            without_unk: score(&|id| Some(id) != unk),
-            without_eos: score(&|id| id != eos),
-            without_both: score(&|id| Some(id) != unk && id != eos),
-            streams: self.streams,
-        }
+        Evaluation::of(ids, nll, unk, eos, self.streams)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Word-level language models on ordinary CPUs.
 #![forbid(unsafe_code)]
 
+pub mod any_model;
 pub mod architecture;
 pub mod batch;
 pub mod bench;
@@ -13,6 +14,7 @@ pub mod eval;
 pub mod event;
 pub mod model;
 pub mod model_folder;
+pub mod ngram;
 pub mod optim;
 pub mod params;
 pub mod predict;

@@ -11,6 +11,7 @@
 
 mod card;
 mod config;
+mod ngram;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use card::ModelCard;
+pub use ngram::{NgramFolder, is_ngram};
 
 use crate::architecture::Tensor;
 use crate::error::{Error, Result};

@@ -61,16 +61,15 @@ impl LanguageModel {
 
     /// The `k` most likely next words, likeliest first (of equals, the more frequent in training).
     pub fn next_words(&self, team: &Arc<Team>, isa: Isa, phrase: &Phrase, k: usize) -> Vec<Candidate> {
-        let distribution = self.distribution(team, isa, &phrase.ids);
-        let mut order: Vec<u32> = (0..distribution.len() as u32).collect();
-        order.sort_by(|&a, &b| distribution[b as usize].total_cmp(&distribution[a as usize]).then(a.cmp(&b)));
-        order
-            .into_iter()
-            .take(k)
-            .map(|id| Candidate {
-                word: self.vocabulary.word(id).to_owned(),
-                probability: f64::from(distribution[id as usize]),
-            })
-            .collect()
+        likeliest(&self.vocabulary, &self.distribution(team, isa, &phrase.ids), k)
     }
+}
+
+/// The `k` likeliest words of a distribution, likeliest first (of equals, the one with the smaller id).
+pub fn likeliest(vocabulary: &Vocabulary, distribution: &[f32], k: usize) -> Vec<Candidate> {
+    let mut order: Vec<u32> = (0..distribution.len() as u32).collect();
+    order.sort_by(|&a, &b| distribution[b as usize].total_cmp(&distribution[a as usize]).then(a.cmp(&b)));
+    let candidate =
+        |id: u32| Candidate { word: vocabulary.word(id).to_owned(), probability: f64::from(distribution[id as usize]) };
+    order.into_iter().take(k).map(candidate).collect()
 }

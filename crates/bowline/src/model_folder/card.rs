@@ -94,6 +94,42 @@ impl ModelCard {
         card
     }
 
+    /// The card of an n-gram model; `summary` is a sentence without its end.
+    pub(super) fn to_ngram_markdown(&self, summary: &str, hash: &str) -> String {
+        let mut card = String::new();
+        let mut line = |text: String| {
+            card.push_str(&text);
+            card.push('\n');
+        };
+        line(format!("# {}\n", plain(&self.title)));
+        line(format!("A word-level language model, made with Bowline {}: {summary}.\n", env!("CARGO_PKG_VERSION")));
+        line("## Results\n".to_owned());
+        line("| split | perplexity |\n|---|---:|".to_owned());
+        for (split, perplexity) in [("validation", self.valid), ("test", self.test)] {
+            line(format!("| {split} | {} |", perplexity.map_or("not measured".to_owned(), |p| format!("{p:.2}"))));
+        }
+        line("\n## Data\n".to_owned());
+        line(format!("{}, SHA-256 `{}`.\n", plain(&self.data_name), code(&self.data_sha256)));
+        line("## Recipe\n".to_owned());
+        line("| setting | value |\n|---|---|".to_owned());
+        for (key, value) in &self.recipe {
+            line(format!("| {} | {} |", plain(key), plain(value)));
+        }
+        line(format!(
+            "\n## Use\n\nIn this folder:\n\n```sh\nbowline next . {} -k 10\nbowline arpa write . model.arpa.gz\n```\n",
+            shell_word(&self.example),
+        ));
+        line("## Files\n".to_owned());
+        line(format!(
+            "- `{WEIGHTS}`: the n-grams of each length with their probabilities and back-off weights. Content hash `{}`, \
+             checked on loading.",
+            code(hash)
+        ));
+        line(format!("- `{CONFIG}`: the kind and the sizes."));
+        line(format!("- `{VOCABULARY}`: the words, one per line, in the order of their ids."));
+        card
+    }
+
     /// A program that loads this folder and prints the most likely words after the example.
     fn python(&self, tied: bool) -> String {
         let mut program = String::from(
@@ -176,7 +212,7 @@ fn shell_word(text: &str) -> String {
 }
 
 /// `4,650,000`
-fn grouped(number: usize) -> String {
+pub(super) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
     for (i, digit) in digits.chars().enumerate() {

@@ -5,13 +5,14 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::ngram::is_ngram_kind;
 use crate::architecture::Architecture;
 use crate::error::{Error, Result};
 use crate::storage::printable;
 use crate::storage::strict_json::Pairs;
 
 /// The version of the format. A change that older programs would misread needs a higher one.
-const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 1;
 
 /// The models by name, and whether the classifier is tied to the embedding.
 const MODELS: [(&str, bool); 4] = [("vd-lstm", false), ("al", false), ("re", true), ("real", true)];
@@ -23,11 +24,11 @@ const KEYS: [&str; 8] =
     ["format", "version", "model", "vocab_size", "hidden_size", "num_layers", "tie_word_embeddings", "gate_order"];
 
 /// Far above any model this program can train, and small enough that no product of them overflows.
-const MOST_WORDS: u64 = 1 << 24;
+pub(super) const MOST_WORDS: u64 = 1 << 24;
 const MOST_HIDDEN: u64 = 1 << 16;
 const MOST_LAYERS: u64 = 64;
 
-const RESTORE: &str = "bring back the `config.json` that was saved with this model";
+pub(super) const RESTORE: &str = "bring back the `config.json` that was saved with this model";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Config {
@@ -66,26 +67,12 @@ impl Config {
 
     /// Checks the bytes of the file, with the version first: another version may have other keys.
     pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Config> {
-        let Pairs(pairs) = serde_json::from_slice::<Pairs<Value>>(bytes).map_err(|error| {
-            let problem = format!("it is not as it should be: {}", printable(&error.to_string()));
-            Error::model(path, "contents", problem, RESTORE)
-        })?;
-        let file = Keys { path, pairs };
-        if file.text("format")? != "bowline" {
-            return Err(file.wrong("format", "it is not `bowline`, so this is no model of Bowline's"));
+        let file = Keys::parse(path, bytes)?;
+        if file.text("model").is_ok_and(is_ngram_kind) {
+            let advice = "the folder of a network: a model of `bowline train` without `--model kn`";
+            return Err(Error::model(path, "`model`", "this is an n-gram model, and a network is needed here", advice));
         }
-        let version = file.number("version", 1, u64::MAX)?;
-        if version > VERSION {
-            return Err(Error::model(
-                path,
-                "`version`",
-                format!("this model has version {version} of the format, this program reads up to {VERSION}"),
-                "upgrade Bowline, or use a model that was saved by this version of it",
-            ));
-        }
-        if let Some((key, _)) = file.pairs.iter().find(|(key, _)| !KEYS.contains(&key.as_str())) {
-            return Err(file.wrong(&printable(key), "there is no such key"));
-        }
+        file.only(&KEYS)?;
         let size = |key, most| file.number(key, 1, most).map(|size| size as usize);
         let architecture = Architecture {
             vocab: size("vocab_size", MOST_WORDS)?,
@@ -132,12 +119,42 @@ impl Config {
 }
 
 /// The file's pairs, and how to get a value of the right kind out of them.
-struct Keys<'a> {
+pub(super) struct Keys<'a> {
     path: &'a Path,
     pairs: Vec<(String, Value)>,
 }
 
 impl Keys<'_> {
+    /// The pairs of the bytes of a file, with the format and its version checked.
+    pub(super) fn parse<'a>(path: &'a Path, bytes: &[u8]) -> Result<Keys<'a>> {
+        let Pairs(pairs) = serde_json::from_slice::<Pairs<Value>>(bytes).map_err(|error| {
+            let problem = format!("it is not as it should be: {}", printable(&error.to_string()));
+            Error::model(path, "contents", problem, RESTORE)
+        })?;
+        let file = Keys { path, pairs };
+        if file.text("format")? != "bowline" {
+            return Err(file.wrong("format", "it is not `bowline`, so this is no model of Bowline's"));
+        }
+        let version = file.number("version", 1, u64::MAX)?;
+        if version > VERSION {
+            return Err(Error::model(
+                path,
+                "`version`",
+                format!("this model has version {version} of the format, this program reads up to {VERSION}"),
+                "upgrade Bowline, or use a model that was saved by this version of it",
+            ));
+        }
+        Ok(file)
+    }
+
+    /// Checks that there are no other keys.
+    pub(super) fn only(&self, keys: &[&str]) -> Result<()> {
+        match self.pairs.iter().find(|(key, _)| !keys.contains(&key.as_str())) {
+            Some((key, _)) => Err(self.wrong(&printable(key), "there is no such key")),
+            None => Ok(()),
+        }
+    }
+
     fn wrong(&self, key: &str, problem: &str) -> Error {
         Error::model(self.path, format!("`{key}`"), problem, RESTORE)
     }
@@ -151,7 +168,7 @@ impl Keys<'_> {
         self.wrong(key, &format!("`{}` is not {kind}", printable(&value.to_string())))
     }
 
-    fn text(&self, key: &str) -> Result<&str> {
+    pub(super) fn text(&self, key: &str) -> Result<&str> {
         let value = self.value(key)?;
         value.as_str().ok_or_else(|| self.kind(key, value, "a string"))
     }
@@ -161,7 +178,7 @@ impl Keys<'_> {
         value.as_bool().ok_or_else(|| self.kind(key, value, "true or false"))
     }
 
-    fn number(&self, key: &str, least: u64, most: u64) -> Result<u64> {
+    pub(super) fn number(&self, key: &str, least: u64, most: u64) -> Result<u64> {
         let value = self.value(key)?;
         let number = value.as_u64().ok_or_else(|| self.kind(key, value, "a whole number"))?;
         if !(least..=most).contains(&number) {
