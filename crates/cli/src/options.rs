@@ -25,7 +25,7 @@ pub enum Command {
     /// Go on with a run that was stopped, or look at one that is over
     Resume(ResumeOptions),
     /// The perplexity of a model on a corpus
-    Eval(EvalOptions),
+    Eval(crate::commands::eval::EvalOptions),
     /// The most likely next words after a phrase
     Next(NextOptions),
     /// Get or check the public corpora
@@ -175,26 +175,6 @@ pub enum SplitOption {
     Train,
     Valid,
     Test,
-}
-
-#[derive(Args)]
-pub struct EvalOptions {
-    /// A model's folder, or a run's
-    pub model: PathBuf,
-    /// ptb, wikitext-2, demo, a folder with train/valid/test files, or a text file (taken whole)
-    #[arg(long, value_name = "DIR|FILE|NAME")]
-    pub data: String,
-    /// Which part of the corpus
-    #[arg(long, value_enum, default_value = "test")]
-    pub split: SplitOption,
-    /// Cut the text into N streams: faster, but N-1 words lose their past; 1 is exact
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub streams: u32,
-    #[command(flatten)]
-    pub threads: Threads,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args)]

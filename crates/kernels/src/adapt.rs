@@ -74,7 +74,10 @@ pub fn step(team: &Team, isa: Isa, weights: Weights<'_>, gradient: &[f32], rule:
     });
 }
 
-fn pieces_or_nothing<'a>(r: Option<&'a [f32]>, piece: usize) -> Box<dyn Iterator<Item = Option<&'a [f32]>> + Send + 'a> {
+fn pieces_or_nothing<'a>(
+    r: Option<&'a [f32]>,
+    piece: usize,
+) -> Box<dyn Iterator<Item = Option<&'a [f32]>> + Send + 'a> {
     match r {
         Some(r) => Box::new(r.chunks(piece).map(Some)),
         None => Box::new(std::iter::repeat(None)),
@@ -170,14 +173,7 @@ multiversion! {
 }
 
 #[inline(always)]
-unsafe fn step_row_generic<S: Simd>(
-    x: *mut f32,
-    x0: *const f32,
-    g: *const f32,
-    r: *const f32,
-    n: usize,
-    rule: Rule,
-) {
+unsafe fn step_row_generic<S: Simd>(x: *mut f32, x0: *const f32, g: *const f32, r: *const f32, n: usize, rule: Rule) {
     // SAFETY: the caller's promise; the last register is partial.
     unsafe {
         let whole = n / S::LANES * S::LANES;
@@ -254,13 +250,7 @@ multiversion! {
 }
 
 #[inline(always)]
-unsafe fn distribution_generic<S: Simd>(
-    z: *mut f32,
-    bias: *const f32,
-    rows: usize,
-    columns: usize,
-    minus: *const f32,
-) {
+unsafe fn distribution_generic<S: Simd>(z: *mut f32, bias: *const f32, rows: usize, columns: usize, minus: *const f32) {
     // SAFETY: the caller's promise.
     unsafe {
         for first in (0..columns).step_by(S::LANES) {
@@ -434,9 +424,8 @@ mod tests {
                 let z: Vec<f32> = numbers(5, rows * columns).iter().map(|x| 9.0 * x).collect();
                 let bias = numbers(6, rows);
                 for bias in [None, Some(&bias[..])] {
-                    let logit = |v: usize, t: usize| {
-                        f64::from(z[v * columns + t]) + bias.map_or(0.0, |b| f64::from(b[v]))
-                    };
+                    let logit =
+                        |v: usize, t: usize| f64::from(z[v * columns + t]) + bias.map_or(0.0, |b| f64::from(b[v]));
                     for inverse in [1.0f32, 0.7] {
                         let mut sums = vec![0.0; columns];
                         log_sums(isa, &z, bias, columns, inverse, &mut sums);

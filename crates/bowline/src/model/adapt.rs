@@ -142,23 +142,10 @@ impl Adaptation {
     }
 
     /// The distribution that `h` (d) means at a temperature, (V) into `out`.
-    pub fn distribution(
-        &mut self,
-        network: &Network,
-        params: &Params,
-        h: &[f32],
-        temperature: f32,
-        out: &mut [f32],
-    ) {
+    pub fn distribution(&mut self, network: &Network, params: &Params, h: &[f32], temperature: f32, out: &mut [f32]) {
         let a = params.architecture();
         self.states.pack_columns_alone(a.hidden, 1, |_| h);
-        gemm(
-            network.team(),
-            Mat::new(params.classifier(), a.vocab, a.hidden),
-            &self.states,
-            out,
-            Into::Overwrite,
-        );
+        gemm(network.team(), Mat::new(params.classifier(), a.vocab, a.hidden), &self.states, out, Into::Overwrite);
         if let Some(bias) = params.classifier_bias() {
             out.iter_mut().zip(bias).for_each(|(z, b)| *z += b);
         }
@@ -191,7 +178,8 @@ impl Network {
         adaptation.logits(self, params, steps);
         adaptation.losses(self, params, &segment.targets, temperatures, nll);
         // dZ = Y - Y*
-        let Adaptation { trained, scale, rule, h, d_h, z, log_sums, partial, gradient, moved, has_moved, .. } = adaptation;
+        let Adaptation { trained, scale, rule, h, d_h, z, log_sums, partial, gradient, moved, has_moved, .. } =
+            adaptation;
         let (rule, scale) = (*rule, scale.as_ref());
         if temperatures != [1.0] {
             adapt::log_sums(isa, z, params.classifier_bias(), steps, 1.0, log_sums);

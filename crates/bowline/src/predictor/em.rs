@@ -75,7 +75,13 @@ mod tests {
         let word = |i: u32| {
             let r = f64::from(unit(Stream::new(5, Purpose::Words, u64::from(i)).block(0)[0]));
             let p = |w: usize| members.iter().zip(truth).map(|(m, t)| m[w] * t).sum::<f64>();
-            if r < p(0) { 0 } else if r < p(0) + p(1) { 1 } else { 2 }
+            if r < p(0) {
+                0
+            } else if r < p(0) + p(1) {
+                1
+            } else {
+                2
+            }
         };
         let text: Vec<usize> = (0..60_000).map(word).collect();
         let vectors: Vec<Vec<f64>> = members.iter().map(|m| text.iter().map(|&w| m[w]).collect()).collect();

@@ -33,14 +33,20 @@ pub fn check_weights(weights: &[f64], members: usize, mix: Mix) -> Result<()> {
     let wrong = |problem: String, advice: &str| Err(Error::config("weights", problem, advice));
     if weights.len() != members {
         let problem = format!("there are {} weights for {members} members", weights.len());
-        return wrong(problem, "one weight for each MODEL and each --recency cache, in this order, with commas between");
+        return wrong(
+            problem,
+            "one weight for each MODEL and each --recency cache, in this order, with commas between",
+        );
     }
     if let Some(w) = weights.iter().find(|w| !w.is_finite() || **w < 0.0) {
         return wrong(format!("{w} is impossible"), "weights of at least 0");
     }
     let sum: f64 = weights.iter().sum();
     if mix == Mix::Linear && (sum - 1.0).abs() > 1e-6 {
-        return wrong(format!("they add up to {sum}"), "weights that add up to 1, or none: then they are fitted on valid");
+        return wrong(
+            format!("they add up to {sum}"),
+            "weights that add up to 1, or none: then they are fitted on valid",
+        );
     }
     if sum <= 0.0 {
         return wrong("they are all 0".to_owned(), "a weight above 0");
@@ -191,9 +197,9 @@ fn join(mix: Mix, weights: &[f64], members: &[&[f32]], logs: &mut Vec<f64>, out:
         Mix::Log => {
             logs.clear();
             let log = |p: f32| f64::from(p.max(f32::MIN_POSITIVE)).ln();
-            logs.extend((0..out.len()).map(|w| {
-                members.iter().zip(weights).map(|(p, weight)| weight * log(p[w])).sum::<f64>()
-            }));
+            logs.extend(
+                (0..out.len()).map(|w| members.iter().zip(weights).map(|(p, weight)| weight * log(p[w])).sum::<f64>()),
+            );
             let max = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let sum: f64 = logs.iter().map(|x| (x - max).exp()).sum();
             for (out, x) in out.iter_mut().zip(logs) {

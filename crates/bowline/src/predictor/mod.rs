@@ -6,7 +6,8 @@
 //!
 //! [`Neural`] is a network: as it was trained (*static*), at a *temperature*, with a *cache* of the words that followed
 //! similar states, *dynamic* (learning from what it has read), or as the average of networks with units dropped
-//! (*Monte Carlo*). A [`Mixture`] joins several predictors, its *members*. A linear mixture needs of each member the
+//! (*Monte Carlo*). [`Ngram`] is an n-gram model, and [`Recency`] puts a recency cache on
+//! top of any other. A [`Mixture`] joins several predictors, its *members*. A linear mixture needs of each member the
 //! probabilities of the text's own words alone, so that its weights can be found from these vectors without running the
 //! members again ([`em`]).
 
@@ -14,22 +15,30 @@ mod body;
 mod dynamic;
 mod em;
 mod history;
+mod member;
 mod mixture;
 mod monte_carlo;
 mod neural;
+mod ngram;
+mod recency;
 mod settings;
 mod statistics;
+mod stored;
 #[cfg(test)]
 mod tests;
+mod tune;
 
 pub use em::{Fit, em};
 pub use history::CacheGrid;
+pub use member::Member;
 pub use mixture::{Mix, Mixture, check_weights};
 pub use neural::{Neural, Source, Streams};
-pub use settings::{
-    CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettings, NeuralSettings, short,
-};
+pub use ngram::Ngram;
+pub use recency::Recency;
+pub use settings::{CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettings, NeuralSettings, short};
 pub use statistics::{GradientScale, fingerprint};
+pub use stored::{Stored, StoredMixture};
+pub use tune::{Found, Tuner, perplexity};
 
 /// What reads words and says what comes next. Before [`Predictor::distribution`] is asked for, one word at least must have
 /// been read; usually that is the `<eos>` before a sentence.

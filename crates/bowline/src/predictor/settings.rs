@@ -111,7 +111,12 @@ impl CacheSettings {
         let window = self.window;
         check("cache-window", (1..=1_000_000).contains(&window), &window, "from 1 to 1000000; 2000 is usual")?;
         let theta = self.theta;
-        check("cache-theta", theta.is_finite() && (0.0..=100.0).contains(&theta), &theta, "from 0 to 100; 0.3 is usual")?;
+        check(
+            "cache-theta",
+            theta.is_finite() && (0.0..=100.0).contains(&theta),
+            &theta,
+            "from 0 to 100; 0.3 is usual",
+        )?;
         check("cache-lambda", (0.0..=1.0).contains(&self.lambda), &self.lambda, "from 0 to 1; 0.1 is usual")
     }
 }

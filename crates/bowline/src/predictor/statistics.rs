@@ -78,10 +78,19 @@ impl GradientScale {
     /// The one in the model's folder, if it is there and belongs to these weights and this text. What is damaged or of
     /// another model counts as missing: it can be computed again.
     pub fn load(folder: &Path, params: &Params, fingerprint: &str, train_sha256: &str) -> Option<GradientScale> {
+        GradientScale::read(folder, params, fingerprint, Some(train_sha256))
+    }
+
+    /// The one in the model's folder, if it belongs to these weights, whatever the text.
+    pub fn load_any(folder: &Path, params: &Params, fingerprint: &str) -> Option<GradientScale> {
+        GradientScale::read(folder, params, fingerprint, None)
+    }
+
+    fn read(folder: &Path, params: &Params, fingerprint: &str, train: Option<&str>) -> Option<GradientScale> {
         let file = TensorFile::read(folder.join(FILE), ContentHash::Required).ok()?;
         let is = |key: &str, value: &str| file.metadata().get(key).is_some_and(|found| found == value);
-        if !is("weights_sha256", fingerprint) || !is("train_sha256", train_sha256) || !is("windows", &WINDOWS.to_string())
-        {
+        let same_text = train.is_none_or(|train| is("train_sha256", train));
+        if !is("weights_sha256", fingerprint) || !same_text || !is("windows", &WINDOWS.to_string()) {
             return None;
         }
         let mut r = Params::zeros(params.architecture());

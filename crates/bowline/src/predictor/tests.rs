@@ -231,7 +231,8 @@ fn a_segment_s_step_is_the_rule_along_the_training_gradient() {
                 let loss = network.train(&theta, &window, &mut state, None, None, &mut gradient);
                 assert!((loss.ce - nll[at..at + 7].iter().sum::<f64>()).abs() < 1e-4);
                 for i in 0..theta.data().len() {
-                    let [x, x0, g, r] = [theta.data()[i], trained.data()[i], gradient.data()[i], r.data()[i]].map(f64::from);
+                    let [x, x0, g, r] =
+                        [theta.data()[i], trained.data()[i], gradient.data()[i], r.data()[i]].map(f64::from);
                     let new = match form {
                         DynamicForm::Sgd => x + settings.decay * (x0 - x) - settings.rate * g,
                         DynamicForm::Rms => {
@@ -293,7 +294,10 @@ fn one_pass_gives_what_single_settings_give() {
                 let alone = run(&mut Neural::new(&source, &settings).unwrap(), &ids);
                 let mixed = Streams::mixed(&streams.network[i], &streams.cache[j * 3 + k], 0.2);
                 let close = |(a, b): (&f64, &f64)| (a / b - 1.0).abs() < 1e-4;
-                assert!(alone.iter().zip(&mixed).all(close), "temperature {temperature}, theta {theta}, window {window}");
+                assert!(
+                    alone.iter().zip(&mixed).all(close),
+                    "temperature {temperature}, theta {theta}, window {window}"
+                );
             }
         }
     }

@@ -5,7 +5,9 @@ pub mod data;
 pub mod demo;
 pub mod eval;
 pub mod next;
+pub mod predictor;
 pub mod resume;
+pub mod split;
 pub mod train;
 
 use serde::Serialize;
