@@ -21,6 +21,7 @@ pub mod predict;
 pub mod predictor;
 pub mod rng;
 pub mod run;
+pub mod score;
 pub mod storage;
 pub mod vocabulary;
 

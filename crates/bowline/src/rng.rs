@@ -14,6 +14,8 @@ pub enum Purpose {
     StateMask(u16),
     /// Words drawn for a benchmark.
     Words,
+    /// Words drawn when a text is generated; the step is the number of the text.
+    Samples,
 }
 
 impl Purpose {
@@ -22,6 +24,7 @@ impl Purpose {
             Purpose::Weights => 1,
             Purpose::InputMask => 2,
             Purpose::Words => 3,
+            Purpose::Samples => 0x53,
             Purpose::StateMask(layer) => 0x1_0000 + u32::from(layer),
         }
     }

@@ -5,6 +5,7 @@
 mod commands;
 mod interrupt;
 mod options;
+mod read_ahead;
 mod terminal;
 
 use clap::Parser;
@@ -34,6 +35,11 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Resume(options) => commands::resume::run(&options),
         Command::Eval(options) => commands::eval::run(&options),
         Command::Next(options) => commands::next::run(&options),
+        Command::Score(options) => commands::score::run(&options),
+        Command::Rescore(options) => commands::rescore::run(&options),
+        Command::Generate(options) => commands::generate::run(&options),
+        Command::Neighbours(options) => commands::neighbours::run(&options),
+        Command::Compare(options) => commands::compare::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
     }

@@ -27,7 +27,17 @@ pub enum Command {
     /// The perplexity of a model on a corpus
     Eval(crate::commands::eval::EvalOptions),
     /// The most likely next words after a phrase
-    Next(NextOptions),
+    Next(crate::commands::next::NextOptions),
+    /// How likely sentences are, word by word
+    Score(crate::commands::score::ScoreOptions),
+    /// Search n-best lists anew with a model
+    Rescore(crate::commands::rescore::RescoreOptions),
+    /// Let a text go on by itself
+    Generate(crate::commands::generate::GenerateOptions),
+    /// The words whose vectors are nearest to a word's
+    Neighbours(crate::commands::neighbours::NeighboursOptions),
+    /// The likeliest next words of two models side by side
+    Compare(crate::commands::compare::CompareOptions),
     /// Get or check the public corpora
     Data(DataOptions),
     /// How fast training is on this machine
@@ -78,7 +88,7 @@ impl From<ModelName> for ModelKind {
 }
 
 /// Seeds that `config.toml` can hold: whole numbers of TOML have a sign.
-fn seed() -> RangedU64ValueParser {
+pub fn seed() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(0..=i64::MAX as u64)
 }
 
@@ -175,23 +185,6 @@ pub enum SplitOption {
     Train,
     Valid,
     Test,
-}
-
-#[derive(Args)]
-pub struct NextOptions {
-    /// A model's folder, or a run's
-    pub model: PathBuf,
-    /// The beginning of a sentence
-    #[arg(default_value = "")]
-    pub phrase: String,
-    /// How many words to show
-    #[arg(short, value_name = "N", default_value_t = 10)]
-    pub k: usize,
-    #[command(flatten)]
-    pub threads: Threads,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args)]

@@ -13,8 +13,6 @@ use crate::team::{SMALL_PASS, Team};
 
 /// Rows after which running f32 sums are added to the f64 totals.
 const SUM_BLOCK: usize = 512;
-/// Rows of `W` that share one reading of `H`.
-const ROWS: usize = 8;
 /// Pieces into which the rows of `W` are divided: a fixed number, so that no sum depends on the number of threads.
 const PIECES: usize = 16;
 
@@ -178,15 +176,16 @@ unsafe fn step_row_generic<S: Simd>(x: *mut f32, x0: *const f32, g: *const f32, 
     unsafe {
         let whole = n / S::LANES * S::LANES;
         for at in (0..whole).step_by(S::LANES) {
-            let scale = (!r.is_null()).then(|| S::load(r.add(at)));
+            let scale = if r.is_null() { None } else { Some(S::load(r.add(at))) };
             let new = moved::<S>(S::load(x.add(at)), S::load(x0.add(at)), S::load(g.add(at)), scale, rule);
             S::store(x.add(at), new);
         }
         let rest = n - whole;
         if rest > 0 {
-            let load = |p: *const f32, fill| S::load_partial(p.add(whole), rest, fill);
-            let scale = (!r.is_null()).then(|| load(r, 1.0));
-            S::store_partial(x.add(whole), rest, moved::<S>(load(x, 0.0), load(x0, 0.0), load(g, 0.0), scale, rule));
+            let scale = if r.is_null() { None } else { Some(S::load_partial(r.add(whole), rest, 1.0)) };
+            let (now, trained) = (S::load_partial(x.add(whole), rest, 0.0), S::load_partial(x0.add(whole), rest, 0.0));
+            let new = moved::<S>(now, trained, S::load_partial(g.add(whole), rest, 0.0), scale, rule);
+            S::store_partial(x.add(whole), rest, new);
         }
     }
 }
@@ -212,32 +211,70 @@ unsafe fn log_sums_generic<S: Simd>(
     unsafe {
         for first in (0..columns).step_by(S::LANES) {
             let lanes = S::LANES.min(columns - first);
-            let value = |v: usize| {
-                let p = z.add(v * columns + first);
-                let x = if lanes == S::LANES { S::load(p) } else { S::load_partial(p, lanes, 0.0) };
-                let x = if bias.is_null() { x } else { S::add(x, S::splat(*bias.add(v))) };
-                S::mul(x, S::splat(inverse_temperature))
-            };
-            let mut max = S::splat(f32::NEG_INFINITY);
-            for v in 0..rows {
-                max = S::max(max, value(v));
-            }
-            let mut totals = [0.0f64; 16];
-            for block in (0..rows).step_by(SUM_BLOCK) {
-                let mut sum = S::splat(0.0);
-                for v in block..(block + SUM_BLOCK).min(rows) {
-                    sum = S::add(sum, exp::<S>(S::sub(value(v), max)));
-                }
-                let mut lane = [0.0f32; 16];
-                S::store(lane.as_mut_ptr(), sum);
-                totals.iter_mut().zip(lane).for_each(|(total, x)| *total += f64::from(x));
-            }
-            let mut largest = [0.0f32; 16];
-            S::store(largest.as_mut_ptr(), max);
-            for i in 0..lanes {
-                *out.add(first + i) = f64::from(largest[i]) + totals[i].ln();
+            let (z, out) = (z.add(first), out.add(first));
+            if lanes == S::LANES {
+                log_sums_register::<S, true>(z, bias, rows, columns, lanes, inverse_temperature, out);
+            } else {
+                log_sums_register::<S, false>(z, bias, rows, columns, lanes, inverse_temperature, out);
             }
         }
+    }
+}
+
+/// The columns of one register.
+#[inline(always)]
+unsafe fn log_sums_register<S: Simd, const WHOLE: bool>(
+    z: *const f32,
+    bias: *const f32,
+    rows: usize,
+    columns: usize,
+    lanes: usize,
+    inverse_temperature: f32,
+    out: *mut f64,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut max = S::splat(f32::NEG_INFINITY);
+        for v in 0..rows {
+            max = S::max(max, logits::<S, WHOLE>(z.add(v * columns), bias, v, lanes, inverse_temperature));
+        }
+        let mut totals = [0.0f64; 16];
+        for block in (0..rows).step_by(SUM_BLOCK) {
+            let mut sum = S::splat(0.0);
+            for v in block..(block + SUM_BLOCK).min(rows) {
+                let x = logits::<S, WHOLE>(z.add(v * columns), bias, v, lanes, inverse_temperature);
+                sum = S::add(sum, exp::<S>(S::sub(x, max)));
+            }
+            let mut lane = [0.0f32; 16];
+            S::store(lane.as_mut_ptr(), sum);
+            for i in 0..S::LANES {
+                totals[i] += f64::from(lane[i]);
+            }
+        }
+        let mut largest = [0.0f32; 16];
+        S::store(largest.as_mut_ptr(), max);
+        for i in 0..lanes {
+            *out.add(i) = f64::from(largest[i]) + totals[i].ln();
+        }
+    }
+}
+
+/// `(z + bias) * inverse_temperature` of one row.
+#[inline(always)]
+unsafe fn logits<S: Simd, const WHOLE: bool>(
+    z: *const f32,
+    bias: *const f32,
+    row: usize,
+    lanes: usize,
+    inverse_temperature: f32,
+) -> S::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut x = S::load_some::<WHOLE>(z, lanes);
+        if !bias.is_null() {
+            x = S::add(x, S::splat(*bias.add(row)));
+        }
+        S::mul(x, S::splat(inverse_temperature))
     }
 }
 
@@ -294,13 +331,19 @@ unsafe fn matrix_rows_generic<S: Simd>(
     let mut v = 0;
     // SAFETY: the caller's promise, handed on block by block of rows.
     unsafe {
-        let at = |v: usize| {
-            let r = if weights.2.is_null() { weights.2 } else { weights.2.add(v * d) };
-            (weights.0.add(v * d), weights.1.add(v * d), r)
-        };
-        while v + ROWS <= n {
-            matrix_block::<S, ROWS>(at(v), d_z.add(v * columns), h, d_h, columns, d, rule);
-            v += ROWS;
+        let (x, x0, r) = weights;
+        // A null pointer stays one: it is not followed.
+        let at = |v: usize| (x.add(v * d), x0.add(v * d), if r.is_null() { r } else { r.add(v * d) });
+        // Rows that share one reading of `H`: as many as leave their weights and gradients in registers.
+        if S::LANES == 16 {
+            while v + 8 <= n {
+                matrix_block::<S, 8>(at(v), d_z.add(v * columns), h, d_h, columns, d, rule);
+                v += 8;
+            }
+        }
+        while v + 5 <= n {
+            matrix_block::<S, 5>(at(v), d_z.add(v * columns), h, d_h, columns, d, rule);
+            v += 5;
         }
         while v < n {
             matrix_block::<S, 1>(at(v), d_z.add(v * columns), h, d_h, columns, d, rule);
@@ -364,10 +407,14 @@ unsafe fn matrix_register<S: Simd, const R: usize, const WHOLE: bool>(
         }
         for i in 0..R {
             let trained = S::load_some::<WHOLE>(x0.add(i * d + at), lanes);
-            let scale = (!r.is_null()).then(|| {
-                let p = r.add(i * d + at);
-                if WHOLE { S::load(p) } else { S::load_partial(p, lanes, 1.0) }
-            });
+            // Not by a closure, here and elsewhere: it would not have the CPU feature, and no register of its own.
+            let scale = if r.is_null() {
+                None
+            } else if WHOLE {
+                Some(S::load(r.add(i * d + at)))
+            } else {
+                Some(S::load_partial(r.add(i * d + at), lanes, 1.0))
+            };
             let new = moved::<S>(old[i], trained, gradient[i], scale, rule);
             S::store_some::<WHOLE>(x.add(i * d + at), lanes, new);
         }

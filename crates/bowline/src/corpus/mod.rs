@@ -23,6 +23,7 @@ pub use layout::{SplitName, find_split, find_splits};
 pub use split::{Phrase, Split};
 
 pub(crate) use digest::{sha256_hex, sha256_of_file};
+pub(crate) use text::for_each_word_of_line;
 
 use crate::vocabulary::{EOS, UNK, Vocabulary};
 use crate::{Error, Result};

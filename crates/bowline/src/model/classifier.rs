@@ -4,12 +4,19 @@
 //! still in the cache.
 
 use super::gram::{Gram, GramLoss};
+use super::question::Question;
 use crate::params::Params;
 use bowline_kernels::loss::{self, Augment, Bias, Loss};
 use bowline_kernels::{Into, Isa, Mat, PackedB, Team, elementwise, gemm, gemm_alone};
+use std::sync::{Mutex, PoisonError};
 
 /// Rows of logits in a block.
 const BLOCK: usize = 50;
+
+/// Rows in a block where nothing but speed depends on it: all members of the team have work, in whole tiles.
+fn block(rows: usize, team: &Team) -> usize {
+    rows.div_ceil(team.threads()).next_multiple_of(10).clamp(1, BLOCK)
+}
 
 /// How the augmented loss is to be computed (section 3).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +60,8 @@ pub struct Classifier {
     /// (T B, V): logits, then their gradient.
     logits: Vec<f32>,
     losses: Vec<Loss>,
+    /// Buffers for a block of asked rows and their logits each, as many as ever were in use at a time.
+    answers: Mutex<Vec<Vec<f32>>>,
     /// (blocks, V): each block's share of the bias's gradient, when there is a bias.
     d_bias: Vec<f32>,
     augmented: Augmented,
@@ -101,6 +110,7 @@ impl Classifier {
             max_bias: 0.0,
             logits: vec![0.0; rows * vocab],
             losses: vec![Loss::default(); rows],
+            answers: Mutex::new(Vec::new()),
             d_bias: Vec::new(),
             augmented: Augmented {
                 embedding: PackedB::new(isa),
@@ -172,19 +182,45 @@ impl Classifier {
         self.logits = logits;
     }
 
+    /// Answers each question from its row of `h`, (rows, d). The logits of a block are gone when the next one comes.
+    pub fn answer(&mut self, team: &Team, params: &Params, h: &[f32], questions: &mut [Question]) {
+        let (isa, v, d) = (self.isa, self.vocab, self.hidden);
+        let bias = self.bias(params);
+        let block = block(questions.len(), team);
+        // A free buffer is as good as any other: what is in it is overwritten.
+        let free = || self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        team.for_each(questions.chunks_mut(block), |questions| {
+            let (rows, room) = (questions.len(), block * (d + v));
+            let mut buffer = free().pop().unwrap_or_default();
+            buffer.resize(buffer.len().max(room), 0.0);
+            let (asked, logits) = buffer[..rows * (d + v)].split_at_mut(rows * d);
+            for (to, question) in asked.chunks_exact_mut(d).zip(&*questions) {
+                to.copy_from_slice(&h[question.row * d..][..d]);
+            }
+            gemm_alone(Mat::new(asked, rows, d), &self.weights, logits, Into::Overwrite);
+            for (z, question) in logits.chunks_exact(v).zip(questions) {
+                question.answer(z, bias.map(|bias| bias.values), loss::log_sum_exp(isa, z, bias));
+            }
+            free().push(buffer);
+        });
+    }
+
     /// Writes `y`, (rows, V), for each row of `h`, (rows, d), at a temperature.
     pub fn probabilities(&self, team: &Team, params: &Params, h: &[f32], temperature: f32, out: &mut [f32]) {
         let (isa, v, d) = (self.isa, self.vocab, self.hidden);
         let bias = self.bias(params);
-        team.for_each(out.chunks_mut(v).zip(h.chunks(d)), |(z, h)| {
-            gemm_alone(Mat::new(h, 1, d), &self.weights, z, Into::Overwrite);
+        let block = block(h.len() / d, team);
+        team.for_each(out.chunks_mut(block * v).zip(h.chunks(block * d)), |(z, h)| {
+            gemm_alone(Mat::new(h, h.len() / d, d), &self.weights, z, Into::Overwrite);
             if temperature == 1.0 {
-                return loss::softmax(isa, z, bias);
+                return z.chunks_exact_mut(v).for_each(|z| loss::softmax(isa, z, bias));
             }
             let mut tempered = Vec::new();
-            temper(z, bias, temperature, &mut tempered);
-            z.copy_from_slice(&tempered);
-            loss::softmax(isa, z, None);
+            for z in z.chunks_exact_mut(v) {
+                temper(z, bias, temperature, &mut tempered);
+                z.copy_from_slice(&tempered);
+                loss::softmax(isa, z, None);
+            }
         });
     }
 

@@ -6,6 +6,7 @@ pub mod dropout;
 pub mod embedding;
 mod gram;
 pub mod lstm;
+pub mod question;
 
 use crate::architecture::Architecture;
 use crate::batch::Window;
@@ -15,6 +16,7 @@ use bowline_kernels::{Isa, PackedB, Team};
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss};
 pub use dropout::{KeepProb, Masks};
 pub use lstm::{LayerState, Lstm};
+pub use question::Question;
 use std::sync::Arc;
 
 /// The state of all layers between two windows.
@@ -133,8 +135,9 @@ impl Network {
     /// Runs the layers over a window; the last one's output is what the classifier sees.
     fn run_layers(&mut self, params: &Params, window: &Window, state: &mut State, masks: Option<&Masks>) {
         let shape = (window.steps, window.batch);
+        // A window may be of another shape than the buffers, as long as its steps, and the carried one, have room.
         assert!(
-            window.steps <= self.steps && window.batch == self.batch,
+            window.batch <= self.batch && window.steps * window.batch <= self.steps * self.batch,
             "the window is larger than the network's room"
         );
         let rows = window.steps * window.batch;
@@ -231,6 +234,15 @@ impl Network {
     pub fn evaluate(&mut self, params: &Params, window: &Window, state: &mut State, nll: &mut [f64]) {
         self.read(params, window, state, None);
         self.classify(params, (window.steps, window.batch), &window.targets, &[1.0], nll);
+    }
+
+    /// Reads a window and answers questions about what comes after some of its words. The window's targets are not used.
+    pub fn answer(&mut self, params: &Params, window: &Window, state: &mut State, questions: &mut [Question]) {
+        self.run_layers(params, window, state, None);
+        let (d, rows) = (self.architecture.hidden, window.inputs.len());
+        let below = &self.inputs[..rows * d];
+        let h = self.layers.last().map_or(below, |layer| layer.output(window.steps, window.batch));
+        self.classifier.answer(&self.team, params, h, questions);
     }
 
     /// `y`, the distribution of the next word, after every word of a window: (T, B, V) into `out`.

@@ -50,7 +50,7 @@ pub struct DynamicSettings {
 
 impl Default for DynamicSettings {
     fn default() -> DynamicSettings {
-        DynamicSettings { form: DynamicForm::Rms, segment: 20, rate: 2e-4, decay: 2e-3, epsilon: 0.1 }
+        DynamicSettings { form: DynamicForm::Rms, segment: 20, rate: 1e-3, decay: 2e-3, epsilon: 3.0 }
     }
 }
 
@@ -60,7 +60,7 @@ impl DynamicSettings {
         let rms = DynamicSettings::default();
         match form {
             DynamicForm::Rms => rms,
-            DynamicForm::Sgd => DynamicSettings { form, rate: 0.02, decay: 5e-4, ..rms },
+            DynamicForm::Sgd => DynamicSettings { form, rate: 0.1, decay: 5e-4, ..rms },
         }
     }
 }
@@ -128,7 +128,7 @@ impl DynamicSettings {
         check("dynamic-segment", (1..=10_000).contains(&self.segment), &self.segment, "from 1 to 10000; 20 is usual")?;
         check("dynamic-rate", f(self.rate), &self.rate, "of at least 0")?;
         check("dynamic-decay", (0.0..=1.0).contains(&self.decay), &self.decay, "from 0 to 1")?;
-        check("dynamic-epsilon", f(self.epsilon) && self.epsilon > 0.0, &self.epsilon, "above 0; 0.1 is usual")
+        check("dynamic-epsilon", f(self.epsilon) && self.epsilon > 0.0, &self.epsilon, "above 0; 3 is usual")
     }
 }
 

@@ -1,12 +1,17 @@
 //! One file per command.
 
 pub mod bench;
+pub mod compare;
 pub mod data;
 pub mod demo;
 pub mod eval;
+pub mod generate;
+pub mod neighbours;
 pub mod next;
 pub mod predictor;
+pub mod rescore;
 pub mod resume;
+pub mod score;
 pub mod split;
 pub mod train;
 

@@ -13,9 +13,10 @@ use bowline_kernels::{Isa, Team};
 use clap::{Args, ValueEnum};
 use std::sync::Arc;
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum MixName {
     /// Add the probabilities
+    #[default]
     Linear,
     /// Multiply their powers and normalise
     Log,
@@ -63,7 +64,7 @@ pub struct PredictorOptions {
     /// What is added to the scale of the gradients, relative to its mean
     #[arg(long, value_name = "X")]
     pub dynamic_epsilon: Option<f64>,
-    /// Average N networks with units dropped (Monte-Carlo dropout)
+    /// Average N networks with units dropped (Monte-Carlo dropout); 0 for none
     #[arg(long, value_name = "N")]
     pub mc: Option<usize>,
     /// Probability of keeping a unit [default: as in training]
@@ -84,12 +85,6 @@ pub struct PredictorOptions {
     /// Their weights, with commas between [default: fitted on the validation part]
     #[arg(long, value_name = "W,W..", value_delimiter = ',')]
     pub weights: Option<Vec<f64>>,
-}
-
-impl Default for MixName {
-    fn default() -> MixName {
-        MixName::Linear
-    }
 }
 
 impl PredictorOptions {
@@ -166,6 +161,7 @@ impl PredictorOptions {
             }
         });
         let monte_carlo = match self.mc {
+            Some(0) => None,
             Some(samples) if member.params().is_some() => Some(self.monte_carlo(member, samples)?),
             _ => None,
         };
@@ -317,6 +313,16 @@ impl Setup {
         stored.set_weights(&labels, self.mix_name, &weights);
         self.weights = Some(weights);
         Ok(())
+    }
+
+    /// For commands that have no validation text to fit the weights on.
+    pub fn need_known_weights(&self) -> anyhow::Result<()> {
+        if self.weights.is_some() {
+            return Ok(());
+        }
+        let advice =
+            "--weights, or `bowline eval MODEL MODEL.. --data DIR --tune` with the same flags, which keeps them";
+        Err(Error::config("weights", "the weights of this mixture are not known yet", advice).into())
     }
 
     /// How it predicts, in a few words.

@@ -1,0 +1,31 @@
+//! A trained model at work on sentences: how likely are they, and how might they go on?
+//!
+//! A *sentence* is what a line of text holds. It is read as it stood in training: an `<eos>` comes before its first word,
+//! and the `<eos>` after its last word is predicted like a word. What the network knows after some words is a *memory*;
+//! a sentence starts from the empty one, or where another one ended. A *passage* is some words to be read from a memory
+//! on, with questions about what comes next. The [`Reader`] reads many passages side by side; scoring
+//! ([`Reader::score`]) and generating ([`Reader::extend`]) are made of that.
+//!
+//! Invariant: what is said about a passage does not depend, in any bit, on the passages it was read together with, on
+//! their order, on how many there are, or on the number of threads.
+
+mod continuation;
+mod lines;
+mod memory;
+pub mod nbest;
+mod neighbours;
+mod reader;
+pub mod rescore;
+mod sampling;
+mod sentence;
+
+pub use continuation::{Continuation, Word};
+pub use lines::Lines;
+pub use memory::Memory;
+pub use neighbours::{Neighbour, neighbours, similar_spelling};
+pub use reader::{Passage, Reader, Reading};
+pub use sampling::Sampling;
+pub use sentence::{Scored, Sentence};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! `bowline score`: how likely are these sentences, word by word?
+
+mod format;
+
+use super::predictor::{PredictorOptions, Setup};
+use crate::options::Threads;
+use crate::read_ahead::{Item, ReadAhead};
+use crate::terminal::{grouped, note};
+use bowline::Error;
+use bowline::predict::LanguageModel;
+use bowline::predictor::{Member, Predictor};
+use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
+use bowline::vocabulary::Vocabulary;
+use bowline_kernels::{Isa, Team};
+use clap::Args;
+use format::Format;
+use std::io::{BufWriter, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Lines that are worked on together at most, so that answers come while the input still goes on.
+const CHUNK: usize = 1024;
+
+#[derive(Args)]
+pub struct ScoreOptions {
+    /// A model's folder, or a run's
+    pub model: PathBuf,
+    /// Texts, one sentence a line; - is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub files: Vec<PathBuf>,
+    /// How to print the answers
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// Carry the state from line to line, instead of reading each line as the beginning of a text; with kaldi and rnnlm,
+    /// from the first hypothesis of an utterance to the next utterance
+    #[arg(long)]
+    pub carry: bool,
+    /// Sentences side by side; the result is the same with any number
+    #[arg(long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub batch: u16,
+    /// Mix in another model; may be given several times
+    #[arg(long = "with", value_name = "MODEL")]
+    pub others: Vec<PathBuf>,
+    #[command(flatten)]
+    pub predictor: PredictorOptions,
+    #[command(flatten)]
+    pub threads: Threads,
+}
+
+/// Where each sentence starts.
+enum Past {
+    Empty,
+    Line(Memory),
+    Utterance(nbest::CarriedBetweenUtterances),
+}
+
+/// What scores.
+enum Engine {
+    /// The network as trained, many sentences side by side.
+    Network(Box<Reader>, Past),
+    /// Any other way of predicting, sentence by sentence; whether it goes on from one to the next.
+    Predictor(Box<dyn Predictor>, bool),
+}
+
+impl Engine {
+    fn new(options: &ScoreOptions) -> anyhow::Result<(Engine, Vocabulary, bool)> {
+        let folder = bowline::model_folder::resolve(&options.model)?;
+        let ways = options.predictor.any() || !options.others.is_empty();
+        if !ways && !bowline::model_folder::is_ngram(&folder) {
+            let model = Arc::new(LanguageModel::load(&options.model)?);
+            let team = Arc::new(Team::new(options.threads.get()));
+            let reader = Reader::with_batch(Arc::clone(&model), team, Isa::detect(), usize::from(options.batch));
+            let past = match (options.carry, options.format.has_keys()) {
+                (false, _) => Past::Empty,
+                (true, false) => Past::Line(reader.start()),
+                (true, true) => Past::Utterance(nbest::CarriedBetweenUtterances::new(&reader)),
+            };
+            return Ok((Engine::Network(Box::new(reader), past), model.vocabulary.clone(), model.tokenize));
+        }
+        if options.carry && options.format.has_keys() {
+            let problem = "hypotheses of n-best lists go on from utterance to utterance only for a network as trained";
+            return Err(Error::config("carry", problem, "without --carry").into());
+        }
+        let paths: Vec<PathBuf> = std::iter::once(&options.model).chain(&options.others).cloned().collect();
+        let mut setup = Setup::new(Member::load_all(&paths)?, &options.predictor, options.threads.get())?;
+        setup.need_scales(None)?;
+        setup.need_known_weights()?;
+        let (vocabulary, tokenize) = (setup.members[0].vocabulary.clone(), setup.members[0].tokenize);
+        Ok((Engine::Predictor(setup.predictor()?, options.carry), vocabulary, tokenize))
+    }
+
+    fn score(&mut self, eos: u32, lines: &[(String, Sentence)]) -> Vec<Scored> {
+        match self {
+            Engine::Network(reader, past) => score(reader, past, lines),
+            Engine::Predictor(predictor, carry) => lines
+                .iter()
+                .map(|(_, sentence)| {
+                    if !*carry {
+                        predictor.reset();
+                    }
+                    let text: Vec<u32> = [&[eos], &sentence.ids[..], &[eos]].concat();
+                    let p = predictor.target_probabilities(&text, &|| false).unwrap_or_default();
+                    Scored::new(p.iter().map(|p| p.ln()).collect())
+                })
+                .collect(),
+        }
+    }
+}
+
+pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
+    let input = ReadAhead::start(&options.files)?;
+    let (mut engine, vocabulary, tokenize) = Engine::new(options)?;
+    let mut writer = format::Writer::new(options.format, BufWriter::new(stdout().lock()), &vocabulary);
+    loop {
+        let items = input.take(CHUNK);
+        if items.is_empty() {
+            break;
+        }
+        let (mut lines, mut rest) = (Vec::new(), items.into_iter().peekable());
+        while rest.peek().is_some() {
+            // The lines up to the end of a file, or to where something is wrong.
+            let mut stopped = None;
+            for item in rest.by_ref() {
+                match item {
+                    Item::Line { source, number, text } => {
+                        match parse(options, (&vocabulary, tokenize), &options.files[source], number, &text) {
+                            Ok(line) => lines.push(line),
+                            Err(error) => stopped = Some(Err(error)),
+                        }
+                    }
+                    Item::End { source } => stopped = Some(Ok(source)),
+                    Item::Failed(error) => stopped = Some(Err(error)),
+                }
+                if stopped.is_some() {
+                    break;
+                }
+            }
+            let scores = engine.score(vocabulary.eos(), &lines);
+            for ((key, sentence), scored) in lines.drain(..).zip(scores) {
+                writer.sentence(&key, &sentence, &scored)?;
+            }
+            match stopped {
+                Some(Ok(source)) => writer.end(&options.files[source])?,
+                Some(Err(error)) => {
+                    writer.flush()?;
+                    return Err(error.into());
+                }
+                None => {}
+            }
+        }
+        writer.flush()?;
+    }
+    let total = writer.total();
+    if options.format == Format::Text {
+        let predictions = total.words + total.sentences;
+        note(format_args!(
+            "{} sentences, {} words ({} of them read as <unk>), log-probability {:.4}, perplexity {:.3} with sentence \
+             ends, state {}",
+            grouped(total.sentences),
+            grouped(total.words),
+            grouped(total.unseen),
+            total.logprob,
+            (-total.logprob / predictions.max(1) as f64).exp(),
+            if options.carry { "carried" } else { "empty at each line" }
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The key of a line, where the format has one, and its sentence.
+fn parse(
+    options: &ScoreOptions,
+    (vocabulary, tokenize): (&Vocabulary, bool),
+    file: &Path,
+    number: usize,
+    text: &str,
+) -> bowline::Result<(String, Sentence)> {
+    let file = if file == Path::new("-") { Path::new("standard input") } else { file };
+    let (key, words) = if options.format.has_keys() {
+        nbest::split_key(text).ok_or_else(|| {
+            let advice = "each line of an n-best list is `utterance-number word word ...`";
+            bowline::Error::corpus_line(file, number, "the line has no utterance id", advice)
+        })?
+    } else {
+        ("", text)
+    };
+    Ok((key.to_owned(), Sentence::at(file, number, words, vocabulary, tokenize)?))
+}
+
+fn score(reader: &mut Reader, past: &mut Past, lines: &[(String, Sentence)]) -> Vec<Scored> {
+    let sentences = || lines.iter().map(|(_, sentence)| sentence.clone()).collect::<Vec<_>>();
+    match past {
+        Past::Empty => reader.score(&sentences()),
+        Past::Line(memory) => reader.score_on(memory, &sentences()),
+        Past::Utterance(carried) => carried.score(reader, lines),
+    }
+}
