@@ -12,7 +12,7 @@ pub enum Event {
         time: u64,
         /// Version of the program.
         version: String,
-        /// `vd-lstm`, `al`, `re` or `real`.
+        /// `vd-lstm`, `al`, `re`, `real` or `kn`.
         model: String,
         /// The corpus, as it was asked for.
         data: String,

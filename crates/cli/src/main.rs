@@ -41,6 +41,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Neighbours(options) => commands::neighbours::run(&options),
         Command::Compare(options) => commands::compare::run(&options),
         Command::Data(options) => commands::data::run(&options),
+        Command::Arpa(options) => commands::arpa::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
     }
 }

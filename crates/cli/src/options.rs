@@ -1,5 +1,6 @@
 //! The command line: names, values, help.
 
+use crate::commands::arpa::ArpaOptions;
 use bowline::config::{ModelKind, Size};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -40,6 +41,8 @@ pub enum Command {
     Compare(crate::commands::compare::CompareOptions),
     /// Get or check the public corpora
     Data(DataOptions),
+    /// Write an n-gram model as an ARPA file, or read one
+    Arpa(ArpaOptions),
     /// How fast training is on this machine
     Bench(BenchOptions),
 }
@@ -74,16 +77,24 @@ pub enum ModelName {
     Re,
     /// With both
     Real,
+    /// No network: an n-gram model with modified Kneser-Ney smoothing
+    Kn,
 }
 
-impl From<ModelName> for ModelKind {
-    fn from(name: ModelName) -> ModelKind {
-        match name {
+impl TryFrom<ModelName> for ModelKind {
+    type Error = bowline::Error;
+
+    fn try_from(name: ModelName) -> bowline::Result<ModelKind> {
+        Ok(match name {
             ModelName::VdLstm => ModelKind::VdLstm,
             ModelName::Al => ModelKind::Al,
             ModelName::Re => ModelKind::Re,
             ModelName::Real => ModelKind::Real,
-        }
+            ModelName::Kn => {
+                let advice = "one of vd-lstm, al, re and real";
+                return Err(bowline::Error::config("model", "`kn` is not a network", advice));
+            }
+        })
     }
 }
 
@@ -132,12 +143,15 @@ pub struct TrainOptions {
     /// ptb, wikitext-2, demo, a folder with train/valid/test files, or a text file
     #[arg(long, value_name = "DIR|FILE|NAME")]
     pub data: String,
-    /// The paper's network size
-    #[arg(long, value_enum, default_value = "small")]
-    pub size: SizeName,
-    /// The paper's model
+    /// The paper's network size [default: small]
+    #[arg(long, value_enum)]
+    pub size: Option<SizeName>,
+    /// The paper's model, or an n-gram model
     #[arg(long, value_enum, default_value = "real")]
     pub model: ModelName,
+    /// For kn: the length of the longest n-grams [default: 5]
+    #[arg(long, value_name = "N")]
+    pub order: Option<usize>,
     /// The run's folder, which must not hold anything yet
     #[arg(long, value_name = "RUN")]
     pub out: PathBuf,

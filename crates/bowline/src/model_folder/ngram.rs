@@ -7,9 +7,10 @@
 use super::config::{Keys, RESTORE};
 use super::{CARD, CONFIG, INCOMPLETE, ModelCard, VOCABULARY, VOCABULARY_HASH_KEY, WEIGHTS};
 use super::{check_vocabulary, read_at_most, write_if_other};
+use crate::corpus::sha256_of_file;
 use crate::error::{Error, Result};
 use crate::ngram::recency::RecencySettings;
-use crate::ngram::{MAX_ORDER, NgramModel, stored};
+use crate::ngram::{MAX_ORDER, NgramModel, arpa, stored};
 use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
 use crate::vocabulary::Vocabulary;
@@ -49,6 +50,11 @@ impl NgramFolder {
     pub fn save(&self, card: &ModelCard) -> Result<String> {
         let (dir, model) = (self.folder.as_path(), &self.model);
         let description = KINDS.iter().find(|(name, _)| *name == self.kind).map_or("an n-gram model", |(_, text)| text);
+        if model.vocab() as u64 > super::config::MOST_WORDS {
+            let problem = format!("{} words are more than a model folder can hold", model.vocab());
+            let advice = format!("a vocabulary of at most {} words", super::config::MOST_WORDS);
+            return Err(Error::model(dir, "vocabulary", problem, advice));
+        }
         if !dir.is_dir() {
             fs::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
             atomic::sync_folder(dir).map_err(Error::io(dir, "create the folder"))?;
@@ -82,6 +88,29 @@ impl NgramFolder {
         );
         write_if_other(&dir.join(CARD), &card.to_ngram_markdown(&summary, &hash))?;
         Ok(hash)
+    }
+
+    /// Makes a model folder of an ARPA file.
+    pub fn import_arpa(file: &Path, dir: &Path, tokenize: bool) -> Result<NgramFolder> {
+        if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+            let advice = "an --out that does not exist yet, or an empty folder";
+            return Err(Error::run(dir, "the folder is not empty", advice));
+        }
+        let (model, vocabulary) = arpa::read(file)?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let known = |id: &u32| Some(*id) != vocabulary.unk() && *id != vocabulary.eos();
+        let card = ModelCard {
+            title: format!("{}-gram model of {name}", model.order()),
+            data_name: name,
+            data_sha256: sha256_of_file(file).map_err(Error::io(file, "read"))?,
+            recipe: vec![("order".to_owned(), model.order().to_string())],
+            example: (0..vocabulary.len() as u32).find(known).map_or("", |id| vocabulary.word(id)).to_owned(),
+            ..ModelCard::default()
+        };
+        let kind = "ngram".to_owned();
+        let folder = NgramFolder { folder: dir.to_owned(), kind, model, vocabulary, tokenize, recency: None };
+        folder.save(&card)?;
+        Ok(folder)
     }
 
     /// Reads the folder of an n-gram model, all of it checked.

@@ -36,11 +36,10 @@ pub(super) fn count(ids: &[u32], vocab: usize, eos: u32, order: usize) -> Vec<Gr
     let mut places: Vec<(u64, u32)> = Vec::with_capacity(stream.len());
     for length in 2..=order {
         places.clear();
-        for start in 0..(stream.len() + 1).saturating_sub(length) {
-            let last = start + length - 1;
-            let ended = length > 2 && stream[last - 1] == eos;
-            if nodes[start] != NONE && !ended {
-                places.push((u64::from(nodes[start]) << 32 | u64::from(stream[last]), start as u32));
+        for (start, (&node, &last)) in nodes.iter().zip(stream.iter().skip(length - 1)).enumerate() {
+            let ended = length > 2 && stream[start + length - 2] == eos;
+            if node != NONE && !ended {
+                places.push((u64::from(node) << 32 | u64::from(last), start as u32));
             }
         }
         places.sort_unstable();

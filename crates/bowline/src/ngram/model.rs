@@ -185,12 +185,11 @@ impl NgramModel {
         for (p, &single) in out.iter_mut().zip(&self.levels[0].probabilities) {
             *p = scale * single;
         }
-        for length in 1..self.order() {
-            let node = state.nodes[length - 1];
+        for (at, (&node, &scale)) in state.nodes.iter().zip(&scales[1..]).enumerate() {
             if node == NONE {
                 continue;
             }
-            let (children, level, scale) = (self.children(length, node), &self.levels[length], scales[length] as f32);
+            let (children, level, scale) = (self.children(at + 1, node), &self.levels[at + 1], scale as f32);
             for (&word, &p) in level.words[children.clone()].iter().zip(&level.probabilities[children]) {
                 out[word as usize] = scale * p;
             }

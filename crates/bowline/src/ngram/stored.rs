@@ -104,3 +104,66 @@ pub(crate) fn load(path: &Path, file: &TensorFile, order: usize, vocab: usize, e
     }
     Ok(NgramModel::from_levels(eos, levels))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::text;
+    use super::*;
+    use crate::storage::tensor_file::{ContentHash, TensorFileWriter};
+
+    type Tensors = Vec<(String, Vec<f32>)>;
+
+    fn loaded(tensors: &Tensors, order: usize) -> Result<NgramModel> {
+        let mut file = TensorFileWriter::new();
+        for (name, values) in tensors {
+            file.tensor(name, &[values.len()], values);
+        }
+        let path = Path::new("m.safetensors");
+        let file = TensorFile::parse(path, file.to_bytes(path).unwrap(), ContentHash::Required).unwrap();
+        load(path, &file, order, 30, 29)
+    }
+
+    fn stored() -> (NgramModel, Tensors) {
+        let (model, _) = NgramModel::train(&text(3, 200, 30), 30, 29, 3).unwrap();
+        let tensors = tensors(&model).into_iter().map(|(name, values)| (name, values.into_owned())).collect();
+        (model, tensors)
+    }
+
+    #[test]
+    fn a_model_survives_its_tensors() {
+        for order in [1, 2, 3, 9] {
+            let (model, _) = NgramModel::train(&text(3, 200, 30), 30, 29, order).unwrap();
+            let tensors: Tensors =
+                tensors(&model).into_iter().map(|(name, values)| (name, values.into_owned())).collect();
+            assert!(loaded(&tensors, order).unwrap() == model, "{order}");
+        }
+    }
+
+    #[test]
+    fn tensors_that_are_no_model_are_refused() {
+        let (_, good) = stored();
+        let check = |name: &str, change: &dyn Fn(&mut Vec<f32>), problem: &str| {
+            let mut tensors = good.clone();
+            let (_, values) = tensors.iter_mut().find(|(found, _)| found == name).unwrap();
+            change(values);
+            let message = loaded(&tensors, 3).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("m.safetensors: {problem}")), "{name}: {message}");
+        };
+        let of = |name: &str, problem: &str| format!("tensor `{name}`: {problem}");
+        check("2.word", &|v| v[1] = 30.0, &of("2.word", "the value 30 at [1] is not from 0 to 29"));
+        check("2.word", &|v| v[1] = 0.5, &of("2.word", "the value 0.5 at [1] is not from 0 to 29"));
+        check("3.word", &|v| v.swap(0, 1), &of("3.word", "the words after n-gram 0 of length 2 do not rise"));
+        check("3.word", &|v| v[1] = v[0], &of("3.word", "the words after n-gram 0 of length 2 do not rise"));
+        check("1.probability", &|v| v[2] = -0.1, &of("1.probability", "the value -0.1 at [2] is not from 0 to 1"));
+        check("3.probability", &|v| v[2] = 1.5, &of("3.probability", "the value 1.5 at [2] is not from 0 to 1"));
+        check("2.backoff", &|v| v[0] = -1.0, &of("2.backoff", "the value -1 at [0] is not from 0 to "));
+        check("1.children", &|v| v[0] += 1.0, &of("1.children", "the children are "));
+        check("1.children", &|v| v[0] = -1.0, &of("1.children", "the value -1 at [0] is not from 0 to 30"));
+        check("1.probability", &|v| v.truncate(29), &of("1.probability", "its shape is [29], not [30]"));
+        check("2.backoff", &|v| v.truncate(5), &of("2.backoff", "its shape is [5], it should be "));
+        let message = loaded(&good, 4).unwrap_err().to_string();
+        assert!(message.starts_with("m.safetensors: tensor `4.probability`: it is missing"), "{message}");
+        let message = loaded(&good, 2).unwrap_err().to_string();
+        assert!(message.contains("there should be no such tensor"), "{message}");
+    }
+}

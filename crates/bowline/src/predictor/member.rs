@@ -1,11 +1,13 @@
 //! The models that can be members of a mixture: what a MODEL argument may name.
 
 use super::{GradientScale, Neural, NeuralSettings, Ngram, Predictor, Source, fingerprint};
+use crate::any_model::AnyModel;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::KeepProb;
-use crate::model_folder::{self, NgramFolder};
+use crate::model_folder::NgramFolder;
 use crate::ngram::NgramModel;
+use crate::ngram::recency::RecencySettings;
 use crate::params::Params;
 use crate::predict::LanguageModel;
 use crate::vocabulary::Vocabulary;
@@ -29,18 +31,15 @@ pub struct Member {
     pub vocabulary: Vocabulary,
     /// Whether its training text was lower-cased and split from its punctuation.
     pub tokenize: bool,
+    /// The recency cache that was tuned with an n-gram model.
+    pub recency: Option<RecencySettings>,
     model: Kind,
 }
 
 impl Member {
     /// Loads a model folder, or the best model of a run's folder.
     pub fn load(path: &Path) -> Result<Member> {
-        let folder = model_folder::resolve(path)?;
-        if model_folder::is_ngram(&folder) {
-            let NgramFolder { folder, kind, model, vocabulary, tokenize, .. } = NgramFolder::load(&folder)?;
-            return Ok(Member { folder, kind, vocabulary, tokenize, model: Kind::Ngram(Arc::new(model)) });
-        }
-        Ok(Member::from(LanguageModel::load(&folder)?))
+        AnyModel::load(path).map(Member::from)
     }
 
     /// Loads several, which must have the same words.
@@ -142,10 +141,18 @@ impl Member {
     }
 }
 
-impl From<LanguageModel> for Member {
-    fn from(model: LanguageModel) -> Member {
-        let LanguageModel { folder, kind, params, vocabulary, tokenize } = model;
-        let model = Kind::Network { params: Arc::new(params), scale: None };
-        Member { folder, kind, vocabulary, tokenize, model }
+impl From<AnyModel> for Member {
+    fn from(model: AnyModel) -> Member {
+        match model {
+            AnyModel::Neural(model) => {
+                let LanguageModel { folder, kind, params, vocabulary, tokenize } = *model;
+                let model = Kind::Network { params: Arc::new(params), scale: None };
+                Member { folder, kind, vocabulary, tokenize, recency: None, model }
+            }
+            AnyModel::Ngram(model) => {
+                let NgramFolder { folder, kind, model, vocabulary, tokenize, recency } = *model;
+                Member { folder, kind, vocabulary, tokenize, recency, model: Kind::Ngram(Arc::new(model)) }
+            }
+        }
     }
 }

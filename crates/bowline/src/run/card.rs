@@ -1,7 +1,7 @@
 //! The card of a run's best model.
 
 use super::checkpoint::Best;
-use crate::config::Config;
+use crate::config::{Config, DataConfig};
 use crate::corpus::Corpus;
 use crate::model::AugmentedForm;
 use crate::model_folder::ModelCard;
@@ -10,8 +10,8 @@ use std::path::Path;
 /// The card; `result` are the final perplexities on the validation and test split, once they are known.
 pub(super) fn of(config: &Config, corpus: &Corpus, best: Best, result: Option<(f64, f64)>) -> ModelCard {
     ModelCard {
-        title: format!("{}, {}, on {}", config.model.title(), config.size.name(), data_title(config)),
-        data_name: data_title(config),
+        title: format!("{}, {}, on {}", config.model.title(), config.size.name(), data_title(&config.data)),
+        data_name: data_title(&config.data),
         data_sha256: corpus.train.sha256.clone(),
         recipe: recipe(config),
         seed: config.seed,
@@ -23,8 +23,8 @@ pub(super) fn of(config: &Config, corpus: &Corpus, best: Best, result: Option<(f
 }
 
 /// The corpus by name, or by the last part of its path.
-fn data_title(config: &Config) -> String {
-    let source = &config.data.source;
+pub(super) fn data_title(data: &DataConfig) -> String {
+    let source = &data.source;
     Path::new(source).file_name().map_or_else(|| source.clone(), |name| name.to_string_lossy().into_owned())
 }
 
@@ -59,7 +59,7 @@ fn recipe(config: &Config) -> Vec<(String, String)> {
 }
 
 /// The first words of the training text.
-fn example(corpus: &Corpus) -> String {
+pub(super) fn example(corpus: &Corpus) -> String {
     let ids = &corpus.train.ids;
     let words: Vec<&str> = ids
         .split(|&id| id == corpus.vocabulary.eos())

@@ -12,6 +12,7 @@ mod card;
 mod checkpoint;
 mod clock;
 mod folder;
+mod kneser_ney;
 mod log;
 mod setup;
 mod summary;
@@ -19,6 +20,7 @@ mod train;
 
 pub use checkpoint::{Best, CurvePoint, Position};
 pub use folder::RunFolder;
+pub use kneser_ney::{DEFAULT_ORDER, NgramConfig, start_ngram};
 pub use summary::{Summary, Timing};
 pub use train::{Outcome, Session, Watch, resume, start};
 

@@ -9,15 +9,15 @@ use std::path::Path;
 /// The result of a run. All but `timing` depends on the settings and the data alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// `vd-lstm`, `al`, `re` or `real`.
+    /// `vd-lstm`, `al`, `re`, `real` or `kn`.
     pub model: String,
-    /// `small`, `medium` or `large`.
+    /// `small`, `medium` or `large`; `5-gram` and the like for `kn`.
     pub size: String,
     /// The corpus, as it was asked for.
     pub data: String,
     /// SHA-256 of its three splits.
     pub data_sha256: [String; 3],
-    /// Everything random follows from it.
+    /// Everything random follows from it; 0 for `kn`, where nothing is random.
     pub seed: u64,
     /// Trainable values.
     pub parameters: usize,

@@ -5,7 +5,7 @@ use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
-use super::{card, check_length, open_corpus, setup};
+use super::{card, check_length, kneser_ney, open_corpus, setup};
 use crate::batch::{Streams, Window};
 use crate::config::Config;
 use crate::corpus::Corpus;
@@ -76,6 +76,9 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     let folder = RunFolder::new(dir);
     folder.require()?;
     let _lock = folder.lock()?;
+    if let Some(outcome) = kneser_ney::resume(&folder, session, watch)? {
+        return Ok(outcome);
+    }
     let config = Config::read(&folder.config())?;
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
@@ -433,10 +436,10 @@ impl<'a> Trainer<'a> {
 }
 
 /// SHA-256 of the three splits.
-fn hashes(corpus: &Corpus) -> [String; 3] {
+pub(super) fn hashes(corpus: &Corpus) -> [String; 3] {
     [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.sha256.clone())
 }
 
-fn seconds_since_1970() -> u64 {
+pub(super) fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

@@ -9,7 +9,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
-    let config = preset(options.size.into(), options.model.into(), "ptb").with(&options.settings)?;
+    let config = preset(options.size.into(), options.model.try_into()?, "ptb").with(&options.settings)?;
     let steps = options.steps.unwrap_or(match options.size {
         SizeName::Small => 20,
         SizeName::Medium => 10,

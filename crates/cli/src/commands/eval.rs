@@ -7,9 +7,11 @@ use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, split};
 use crate::options::{SplitOption, Threads};
 use crate::terminal::{Bar, grouped, note};
+use anyhow::bail;
 use bowline::Error;
 use bowline::corpus::{Split, SplitName};
 use bowline::eval::{Evaluation, Evaluator, Score};
+use bowline::ngram::recency::RecencySettings;
 use bowline::predict::LanguageModel;
 use bowline::predictor::{Member, short};
 use bowline_kernels::{Isa, Team};
@@ -67,6 +69,8 @@ struct Answer<'a> {
     unseen_types: usize,
     data_sha256: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    recency: Option<RecencySettings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     predictor: Option<Described>,
 }
 
@@ -75,8 +79,10 @@ struct Answer<'a> {
 struct Described {
     title: String,
     members: Vec<DescribedMember>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    recency: Option<String>,
+    #[serde(skip)]
+    recency: Option<RecencySettings>,
+    #[serde(skip)]
+    networks: bool,
     mix: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     valid: Option<f64>,
@@ -94,8 +100,12 @@ struct DescribedMember {
 pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     let first = &options.models[0];
     let ways = options.predictor.any() || options.tune || options.all || options.models.len() > 1;
-    if !ways && !bowline::model_folder::is_ngram(&bowline::model_folder::resolve(first)?) {
+    let ngram = bowline::model_folder::is_ngram(&bowline::model_folder::resolve(first)?);
+    if !ways && !ngram {
         return plain(options);
+    }
+    if options.streams != 1 && ngram {
+        bail!("`--streams`: an n-gram model begins anew at each sentence and has no use for it\n  try: leave it out");
     }
     if options.streams != 1 {
         let advice = "--streams 1, or the model as trained";
@@ -166,11 +176,12 @@ fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     let described = Described {
         title: setup.title(),
         members: setup.members.iter().zip(&setup.settings).zip(&weights).map(member).collect(),
-        recency: setup.recency.map(|r| r.to_string()),
+        recency: setup.recency,
+        networks: setup.members.iter().any(|m| m.params().is_some()),
         mix: setup.mix_name,
         valid: valid_perplexity,
     };
-    report(options, &setup.title(), part, evaluation, &text, Some(described))
+    report(options, &setup.name(), part, evaluation, &text, Some(described))
 }
 
 fn report(
@@ -182,24 +193,35 @@ fn report(
     predictor: Option<Described>,
 ) -> anyhow::Result<ExitCode> {
     let name = part.as_str();
+    let recency = predictor.as_ref().and_then(|p| p.recency);
+    let state = match (predictor.as_ref().is_none_or(|p| p.networks), recency) {
+        (true, _) => "carried",
+        (false, None) => "new for each sentence",
+        (false, Some(_)) => "new for each sentence, cache carried",
+    };
     if options.json {
         print_json(&Answer {
             evaluation,
             model,
             data: &options.data,
             split: name,
-            state: "carried",
+            state,
             unseen: split.unseen,
             unseen_types: split.unseen_types,
             data_sha256: &split.sha256,
-            predictor,
+            recency,
+            // A single model as it was trained needs no further words.
+            predictor: predictor.filter(|p| p.title != p.members[0].model),
         })?;
         return Ok(ExitCode::SUCCESS);
     }
     let streams =
         if evaluation.streams == 1 { "one stream".to_owned() } else { format!("{} streams", evaluation.streams) };
     let mut out = stdout();
-    writeln!(out, "{model} on {} ({name}), state carried, {streams}", options.data)?;
+    writeln!(out, "{model} on {} ({name}), state {state}, {streams}", options.data)?;
+    if let Some(settings) = recency {
+        writeln!(out, "  with a recency cache, {settings}")?;
+    }
     let mut line = |what: &str, score: Score| {
         writeln!(out, "  perplexity {:>9.3}  over {:>9} predictions  {what}", score.perplexity, grouped(score.tokens))
     };
@@ -218,9 +240,6 @@ fn report(
                     if predictor.members.len() > 1 { format!("weight {}  ", short(member.weight)) } else { "".into() };
                 writeln!(out, "  {weight}{}  {}", member.model, settings.unwrap_or_default())?;
             }
-        }
-        if let Some(recency) = predictor.recency {
-            writeln!(out, "  recency cache  {recency}")?;
         }
     }
     if split.unseen > 0 {

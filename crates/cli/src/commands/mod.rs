@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod arpa;
 pub mod bench;
 pub mod compare;
 pub mod data;

@@ -51,7 +51,7 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
     predictor.distribution(&mut distribution);
     let next = likeliest(vocabulary, &distribution, options.k);
     if options.json {
-        print_json(&json!({"phrase": options.phrase, "model": setup.title(), "next": next, "unseen": phrase.unseen}))?;
+        print_json(&json!({"phrase": options.phrase, "model": setup.name(), "next": next, "unseen": phrase.unseen}))?;
         return Ok(ExitCode::SUCCESS);
     }
     for word in &phrase.unseen {

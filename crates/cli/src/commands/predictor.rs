@@ -170,8 +170,13 @@ impl PredictorOptions {
         Ok(settings)
     }
 
-    pub fn recency_settings(&self, stored: Option<&Stored>) -> bowline::Result<Option<RecencySettings>> {
-        let from = stored.and_then(|s| s.recency).unwrap_or_default();
+    /// The recency cache: what is given, else what was found, or stored with an n-gram model, else the usual.
+    pub fn recency_settings(
+        &self,
+        member: &Member,
+        stored: Option<&Stored>,
+    ) -> bowline::Result<Option<RecencySettings>> {
+        let from = stored.and_then(|s| s.recency).or(member.recency).unwrap_or_default();
         self.recency.as_deref().map(|text| from.with(text)).transpose()
     }
 }
@@ -216,7 +221,7 @@ impl Setup {
     pub fn choose(&mut self, options: &PredictorOptions) -> anyhow::Result<()> {
         let pairs = self.members.iter().zip(&self.stored);
         self.settings = pairs.map(|(m, s)| options.settings(m, s.as_ref())).collect::<bowline::Result<_>>()?;
-        self.recency = options.recency_settings(self.stored.first().and_then(|s| s.as_ref()))?;
+        self.recency = options.recency_settings(&self.members[0], self.stored[0].as_ref())?;
         if self.weights.is_none() {
             self.weights = match self.members.len() {
                 1 => Some(vec![1.0]),
@@ -323,6 +328,14 @@ impl Setup {
         let advice =
             "--weights, or `bowline eval MODEL MODEL.. --data DIR --tune` with the same flags, which keeps them";
         Err(Error::config("weights", "the weights of this mixture are not known yet", advice).into())
+    }
+
+    /// What to call it: the kind of a single model as it was trained, or else how they predict.
+    pub fn name(&self) -> String {
+        match (&self.members[..], self.settings.first()) {
+            ([only], Some(settings)) if settings.title() == "static" => only.kind.clone(),
+            _ => self.title(),
+        }
     }
 
     /// How it predicts, in a few words.

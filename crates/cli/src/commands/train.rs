@@ -2,26 +2,37 @@
 
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
-use crate::options::TrainOptions;
+use crate::options::{ModelName, SizeName, TrainOptions};
 use crate::terminal::{Terminal, duration, note};
-use bowline::config::{Config, preset};
+use anyhow::bail;
+use bowline::config::{Config, DataConfig, preset};
 use bowline::data;
-use bowline::run::{self, Outcome, Session};
+use bowline::run::{self, NgramConfig, Outcome, Session};
 use bowline_kernels::Isa;
 use std::io::{Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
 pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
-    let config = config(options)?;
     let session = Session { threads: options.threads.get(), isa: Isa::detect() };
+    if options.model == ModelName::Kn {
+        let config = ngram_config(options)?;
+        let mut watch = Terminal::new(Interrupt::listen(), "");
+        let outcome = run::start_ngram(&options.out, &config, session, &mut watch)?;
+        return report(&options.out, outcome, options.json);
+    }
+    let config = config(options)?;
     let mut watch = Terminal::new(Interrupt::listen(), "");
     let outcome = run::start(&options.out, &config, session, &mut watch)?;
     report(&options.out, outcome, options.json)
 }
 
 fn config(options: &TrainOptions) -> anyhow::Result<Config> {
-    let mut config = preset(options.size.into(), options.model.into(), &source(&options.data));
+    if options.order.is_some() {
+        bail!("`--order`: a network has no n-grams\n  try: `--model kn`, or leave it out");
+    }
+    let size = options.size.unwrap_or(SizeName::Small).into();
+    let mut config = preset(size, options.model.try_into()?, &source(&options.data));
     config.epochs = options.epochs.unwrap_or(config.epochs);
     config.seed = options.seed.unwrap_or(config.seed);
     config.patience = options.patience.unwrap_or(config.patience);
@@ -31,6 +42,28 @@ fn config(options: &TrainOptions) -> anyhow::Result<Config> {
     if options.second_training && config.second_training_epochs == 0 {
         config.second_training_epochs = config.epochs;
     }
+    config.validate()?;
+    Ok(config)
+}
+
+/// The settings of an n-gram model. What only a network has is refused.
+fn ngram_config(options: &TrainOptions) -> anyhow::Result<NgramConfig> {
+    let given = [
+        ("--size", options.size.is_some()),
+        ("--epochs", options.epochs.is_some()),
+        ("--seed", options.seed.is_some()),
+        ("--patience", options.patience.is_some()),
+        ("--second-training", options.second_training),
+        ("--set", !options.settings.is_empty()),
+    ];
+    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+        bail!(
+            "`{option}`: an n-gram model (`--model kn`) has no such setting\n  try: leave it out; what it has is `--order`"
+        );
+    }
+    let vocab_size = options.vocab_size.unwrap_or(0);
+    let data = DataConfig { source: source(&options.data), vocab_size, tokenize: options.tokenize };
+    let config = NgramConfig::new(options.order.unwrap_or(run::DEFAULT_ORDER), data);
     config.validate()?;
     Ok(config)
 }

@@ -83,18 +83,19 @@ fn back_off_is_done_by_the_book() {
     let (model, words) = parsed(SRILM).unwrap();
     assert_eq!(words.words().collect::<Vec<_>>(), ["<eos>", "<unk>", "a", "b"]);
     assert_eq!((model.order(), model.ngrams(), model.eos()), (3, vec![4, 5, 2], 0));
+    let half = std::f64::consts::LOG10_2;
     let log = |context: &[u32], word| model.probability(context, word).log10();
     for (context, word, expected) in [
-        (&[0, 2][..], 3, -0.1249387),           // <s> a b, as it stands
-        (&[2, 3], 0, -0.1760913),               // a b </s>
-        (&[0], 2, -0.30103),                    // <s> a
-        (&[0, 2], 0, -0.1 - 0.30103 - 0.60206), // b(<s> a) b(a) p(</s>)
-        (&[3], 0, -0.60206),                    // b </s>
-        (&[2, 3], 2, -0.2 - 0.6),               // b(a b) p(a | b)
-        (&[0, 3], 2, -0.6),                     // no weight after `<s> b`: 1
-        (&[1], 2, -0.60206),                    // no weight after `<unk>`: 1
-        (&[3, 2], 2, -0.30103 - 0.60206),       // `b a` is a context without weight; then b(a) p(a)
-        (&[2, 0], 2, -0.30103),                 // a new sentence forgets the last
+        (&[0, 2][..], 3, -0.1249387),        // <s> a b, as it stands
+        (&[2, 3], 0, -0.1760913),            // a b </s>
+        (&[0], 2, -half),                    // <s> a
+        (&[0, 2], 0, -0.1 - half - 0.60206), // b(<s> a) b(a) p(</s>)
+        (&[3], 0, -0.60206),                 // b </s>
+        (&[2, 3], 2, -0.2 - 0.6),            // b(a b) p(a | b)
+        (&[0, 3], 2, -0.6),                  // no weight after `<s> b`: 1
+        (&[1], 2, -0.60206),                 // no weight after `<unk>`: 1
+        (&[3, 2], 2, -half - 0.60206),       // `b a` is a context without weight; then b(a) p(a)
+        (&[2, 0], 2, -half),                 // a new sentence forgets the last
     ] {
         assert!((log(context, word) - expected).abs() < 1e-6, "{context:?} {word}: {}", log(context, word));
     }

@@ -37,8 +37,9 @@ pub fn tune(eos: u32, ids: &[u32], model: &[f64]) -> Result<Tuned> {
     }
     let RecencySettings { window, horizon, strength, .. } = best.settings;
     for factor in [1.0 / FINE, 1.0, FINE] {
-        let strengths = [strength / FINE, strength, strength * FINE];
-        try_all(&mut best, eos, ids, &model, window, horizon * factor, &strengths)?;
+        // Round numbers: the text cannot tell them from their neighbours.
+        let strengths = [1.0 / FINE, 1.0, FINE].map(|factor| (100.0 * strength * factor).round() / 100.0);
+        try_all(&mut best, eos, ids, &model, window, (horizon * factor).round(), &strengths)?;
     }
     Ok(best)
 }
