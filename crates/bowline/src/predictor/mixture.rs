@@ -33,10 +33,7 @@ pub fn check_weights(weights: &[f64], members: usize, mix: Mix) -> Result<()> {
     let wrong = |problem: String, advice: &str| Err(Error::config("weights", problem, advice));
     if weights.len() != members {
         let problem = format!("there are {} weights for {members} members", weights.len());
-        return wrong(
-            problem,
-            "one weight for each MODEL and each --recency cache, in this order, with commas between",
-        );
+        return wrong(problem, "one weight for each MODEL, in this order, with commas between");
     }
     if let Some(w) = weights.iter().find(|w| !w.is_finite() || **w < 0.0) {
         return wrong(format!("{w} is impossible"), "weights of at least 0");

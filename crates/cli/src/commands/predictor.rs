@@ -73,9 +73,9 @@ pub struct PredictorOptions {
     /// Seed of the dropped units
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub mc_seed: u64,
-    /// Divide the logits by T
-    #[arg(long, value_name = "T")]
-    pub temperature: Option<f64>,
+    /// Divide the logits by T; `tuned` is what --tune found
+    #[arg(long, value_name = "T|tuned")]
+    pub temperature: Option<String>,
     /// Put a recency cache on top, for example --recency=window=2000,weight=0.1
     #[arg(long, value_name = "SETTINGS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub recency: Option<String>,
@@ -165,7 +165,14 @@ impl PredictorOptions {
             Some(samples) if member.params().is_some() => Some(self.monte_carlo(member, samples)?),
             _ => None,
         };
-        let settings = NeuralSettings { temperature: self.temperature.unwrap_or(1.0), cache, dynamic, monte_carlo };
+        let temperature = match self.temperature.as_deref() {
+            None => 1.0,
+            Some("tuned") => stored.and_then(|s| s.temperature).unwrap_or(1.0),
+            Some(text) => text.parse().map_err(|_| {
+                Error::config("temperature", format!("`{text}` is not a number"), "a number such as 1.1, or `tuned`")
+            })?,
+        };
+        let settings = NeuralSettings { temperature, cache, dynamic, monte_carlo };
         settings.validate()?;
         Ok(settings)
     }

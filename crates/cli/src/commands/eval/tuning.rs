@@ -13,7 +13,8 @@ use std::time::Duration;
 pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::Result<f64> {
     let asked = &options.predictor;
     if !asked.any() && options.models.len() == 1 {
-        let advice = "say what to tune: --cache, --dynamic, --temperature 1, --recency, several models, or use --all";
+        let advice =
+            "say what to tune: --cache, --dynamic, --temperature tuned, --recency, several models, or use --all";
         return Err(Error::config("tune", "there is nothing to tune about one model as it was trained", advice).into());
     }
     for i in 0..setup.members.len() {
