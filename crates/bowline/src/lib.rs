@@ -21,6 +21,7 @@ pub mod optim;
 pub mod paper;
 pub mod params;
 pub mod predict;
+pub mod predictor;
 pub mod report;
 pub mod reproduce;
 pub mod rng;

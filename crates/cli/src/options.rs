@@ -28,9 +28,9 @@ pub enum Command {
     /// Go on with a run that was stopped, or look at one that is over
     Resume(ResumeOptions),
     /// The perplexity of a model on a corpus
-    Eval(EvalOptions),
+    Eval(crate::commands::eval::EvalOptions),
     /// The most likely next words after a phrase
-    Next(NextOptions),
+    Next(crate::commands::next::NextOptions),
     /// The distance between a model's word vectors and its classifier (appendix B of the paper)
     Subspace(SubspaceOptions),
     /// The paper's tables and figures, cell by cell, beside the paper's numbers
@@ -250,47 +250,6 @@ pub enum SplitOption {
     Train,
     Valid,
     Test,
-}
-
-#[derive(Args)]
-pub struct EvalOptions {
-    /// A model's folder, or a run's
-    pub model: PathBuf,
-    /// ptb, wikitext-2, demo, a folder with train/valid/test files, or a text file (taken whole)
-    #[arg(long, value_name = "DIR|FILE|NAME")]
-    pub data: String,
-    /// Which part of the corpus
-    #[arg(long, value_enum, default_value = "test")]
-    pub split: SplitOption,
-    /// Cut the text into N streams: faster, but N-1 words lose their past; 1 is exact
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub streams: u32,
-    /// For n-gram models: with a recency cache, as tuned when the model was trained, or with settings such as
-    /// window=2000,horizon=200,weight=0.15,strength=2
-    #[arg(long, value_name = "SETTINGS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub recency: Option<String>,
-    #[command(flatten)]
-    pub threads: Threads,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args)]
-pub struct NextOptions {
-    /// A model's folder, or a run's
-    pub model: PathBuf,
-    /// The beginning of a sentence
-    #[arg(default_value = "")]
-    pub phrase: String,
-    /// How many words to show
-    #[arg(short, value_name = "N", default_value_t = 10)]
-    pub k: usize,
-    #[command(flatten)]
-    pub threads: Threads,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args)]

@@ -3,6 +3,7 @@
 use crate::interrupt::Interrupt;
 use bowline::event::{Event, Progress};
 use bowline::run::Watch;
+use std::cell::Cell;
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -117,6 +118,42 @@ impl Watch for Terminal {
 
     fn stop(&self) -> bool {
         self.interrupt.asked()
+    }
+}
+
+/// How far a long piece of work is: a bar on a terminal, a line now and then in a pipe.
+pub struct Bar {
+    terminal: bool,
+    drawn: Cell<Option<Instant>>,
+    started: Instant,
+}
+
+impl Bar {
+    pub fn new() -> Bar {
+        Bar { terminal: std::io::stderr().is_terminal(), drawn: Cell::new(None), started: Instant::now() }
+    }
+
+    /// Says what is being done, and which share of it is done.
+    pub fn show(&self, what: &str, share: f64) {
+        let every = if self.terminal { REDRAW } else { LINE };
+        let since = self.drawn.get().unwrap_or(self.started);
+        if (self.terminal && self.drawn.get().is_none()) || since.elapsed() >= every {
+            self.drawn.set(Some(Instant::now()));
+            if self.terminal {
+                let done = (20.0 * share) as usize;
+                let bar: String = (0..20).map(|i| if i < done { '=' } else { ' ' }).collect();
+                let _ = write!(std::io::stderr(), "\r\x1b[2K[{bar}] {what}");
+            } else {
+                note(format_args!("{what}: {:.0}%", 100.0 * share));
+            }
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        if self.terminal && self.drawn.get().is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[2K");
+        }
     }
 }
 

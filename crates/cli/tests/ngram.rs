@@ -106,11 +106,6 @@ fn what_a_network_alone_has_is_refused_and_the_other_way_round() {
     );
     let network = place.trained("network");
     place.check_refusal(
-        eval(&place, &network).arg("--recency"),
-        "`--recency`: this cache is for n-gram models",
-        "leave it out, or a model of `bowline train --model kn`",
-    );
-    place.check_refusal(
         bowline(["arpa", "write"]).arg(&network).arg(place.path("m.arpa")),
         "DIR/network: a real network has no n-grams",
         "a model of `bowline train --model kn`",

@@ -4,6 +4,7 @@
 //! instruction set they use is decided at run time ([`Isa::detect`]), and every kernel has a naive twin that its tests
 //! compare it with, on each instruction set the machine has.
 
+pub mod adapt;
 mod bf16;
 mod buffer;
 mod cpu;

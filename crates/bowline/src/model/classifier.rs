@@ -159,18 +159,36 @@ impl Classifier {
         params.classifier_bias().map(|values| Bias { values, exp: &self.exp_bias, max: self.max_bias })
     }
 
-    /// Writes `-log y_target` of each row of `h` (rows, d) to `nll`.
-    pub fn evaluate(&mut self, team: &Team, params: &Params, h: &[f32], targets: &[u32], nll: &mut [f64]) {
-        let (isa, v, d) = (self.isa, self.vocab, self.hidden);
+    /// Writes `-log y_target` of each row of `h` (rows, d) at each of the temperatures (the logits are divided by them; 1 is
+    /// the model as trained) to `nll`, (rows, temperatures).
+    pub fn evaluate(
+        &mut self,
+        team: &Team,
+        params: &Params,
+        h: &[f32],
+        targets: &[u32],
+        temperatures: &[f32],
+        nll: &mut [f64],
+    ) {
+        let (isa, v, d, n) = (self.isa, self.vocab, self.hidden, temperatures.len());
         let mut logits = std::mem::take(&mut self.logits);
         let bias = self.bias(params);
         let jobs = logits.chunks_mut(BLOCK * v).zip(h.chunks(BLOCK * d));
-        team.for_each(jobs.zip(targets.chunks(BLOCK)).zip(nll.chunks_mut(BLOCK)), |(((z, h), targets), nll)| {
+        team.for_each(jobs.zip(targets.chunks(BLOCK)).zip(nll.chunks_mut(BLOCK * n)), |(((z, h), targets), nll)| {
             gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
-            for ((z, &target), nll) in z.chunks_exact(v).zip(targets).zip(nll) {
-                let target = target as usize;
-                let logit = f64::from(z[target]) + bias.map_or(0.0, |b| f64::from(b.values[target]));
-                *nll = loss::log_sum_exp(isa, z, bias) - logit;
+            let mut tempered = Vec::new();
+            for ((z, &target), nll) in z.chunks_exact(v).zip(targets).zip(nll.chunks_exact_mut(n)) {
+                for (nll, &temperature) in nll.iter_mut().zip(temperatures) {
+                    let (z, bias) = if temperature == 1.0 {
+                        (z, bias)
+                    } else {
+                        temper(z, bias, temperature, &mut tempered);
+                        (&tempered[..], None)
+                    };
+                    let target = target as usize;
+                    let logit = f64::from(z[target]) + bias.map_or(0.0, |b| f64::from(b.values[target]));
+                    *nll = loss::log_sum_exp(isa, z, bias) - logit;
+                }
             }
         });
         self.logits = logits;
@@ -199,14 +217,22 @@ impl Classifier {
         });
     }
 
-    /// Writes `y`, (rows, V), for each row of `h`, (rows, d).
-    pub fn probabilities(&self, team: &Team, params: &Params, h: &[f32], out: &mut [f32]) {
+    /// Writes `y`, (rows, V), for each row of `h`, (rows, d), at a temperature.
+    pub fn probabilities(&self, team: &Team, params: &Params, h: &[f32], temperature: f32, out: &mut [f32]) {
         let (isa, v, d) = (self.isa, self.vocab, self.hidden);
         let bias = self.bias(params);
         let block = block(h.len() / d, team);
         team.for_each(out.chunks_mut(block * v).zip(h.chunks(block * d)), |(z, h)| {
             gemm_alone(Mat::new(h, h.len() / d, d), &self.weights, z, Into::Overwrite);
-            z.chunks_exact_mut(v).for_each(|z| loss::softmax(isa, z, bias));
+            if temperature == 1.0 {
+                return z.chunks_exact_mut(v).for_each(|z| loss::softmax(isa, z, bias));
+            }
+            let mut tempered = Vec::new();
+            for z in z.chunks_exact_mut(v) {
+                temper(z, bias, temperature, &mut tempered);
+                z.copy_from_slice(&tempered);
+                loss::softmax(isa, z, None);
+            }
         });
     }
 
@@ -437,6 +463,16 @@ impl Classifier {
         let back = if tied { &self.weights_back } else { &aug.embedding_back };
         gemm(team, d_scores, back, vectors, Into::Overwrite);
         super::embedding::backward(vectors, targets, None, d, d_params.embedding_mut());
+    }
+}
+
+/// `(z + b) / temperature`.
+fn temper(z: &[f32], bias: Option<Bias<'_>>, temperature: f32, out: &mut Vec<f32>) {
+    let inverse = 1.0 / temperature;
+    out.clear();
+    match bias {
+        Some(bias) => out.extend(z.iter().zip(bias.values).map(|(z, b)| (z + b) * inverse)),
+        None => out.extend(z.iter().map(|z| z * inverse)),
     }
 }
 

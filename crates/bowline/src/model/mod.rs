@@ -1,5 +1,6 @@
 //! The model at work: embedding, LSTM layers, classifier and loss, strung together for one window.
 
+pub mod adapt;
 pub mod classifier;
 pub mod dropout;
 pub mod embedding;
@@ -10,6 +11,7 @@ pub mod question;
 use crate::architecture::Architecture;
 use crate::batch::Window;
 use crate::params::Params;
+pub use adapt::Adaptation;
 use bowline_kernels::{Buffer, Isa, PackedB, Precision, Team};
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss};
 pub use dropout::{KeepProb, Masks};
@@ -246,11 +248,8 @@ impl Network {
 
     /// `-log y_target` of every word of a window, without dropout, into `nll`.
     pub fn evaluate(&mut self, params: &Params, window: &Window, state: &mut State, nll: &mut [f64]) {
-        self.run_layers(params, window, state, None);
-        let (d, rows) = (self.architecture.hidden, window.inputs.len());
-        let below = &self.inputs[..rows * d];
-        let h = self.layers.last().map_or(below, |layer| layer.output(window.steps, window.batch));
-        self.classifier.evaluate(&self.team, params, h, &window.targets, nll);
+        self.read(params, window, state, None);
+        self.classify(params, (window.steps, window.batch), &window.targets, &[1.0], nll);
     }
 
     /// Reads a window and answers questions about what comes after some of its words. The window's targets are not used.
@@ -262,14 +261,40 @@ impl Network {
         self.classifier.answer(&self.team, params, h, questions);
     }
 
-    /// `y`, (rows, V), where the output of the last layer is `h`, (rows, d).
-    pub fn distributions(&self, params: &Params, h: &[f32], out: &mut [f32]) {
-        self.classifier.probabilities(&self.team, params, h, out);
-    }
-
     /// `y`, the distribution of the next word, after every word of a window: (T, B, V) into `out`.
     pub fn probabilities(&mut self, params: &Params, window: &Window, state: &mut State, out: &mut [f32]) {
-        self.run_layers(params, window, state, None);
-        self.classifier.probabilities(&self.team, params, self.output(window), out);
+        self.read(params, window, state, None);
+        self.distributions(params, self.output(window), 1.0, out);
+    }
+
+    /// Runs the layers over a window, without the classifier; [`Network::hidden`] is what they give.
+    pub fn read(&mut self, params: &Params, window: &Window, state: &mut State, masks: Option<&Masks>) {
+        self.run_layers(params, window, state, masks);
+    }
+
+    /// What the classifier sees after every word of the window that was read last, (T, B, d).
+    pub fn hidden(&self, steps: usize, batch: usize) -> &[f32] {
+        let below = &self.inputs[..steps * batch * self.architecture.hidden];
+        self.layers.last().map_or(below, |layer| layer.output(steps, batch))
+    }
+
+    /// `-log y_target` of every word of the window of `(steps, batch)` that was read last, at each of the temperatures:
+    /// (T, B, temperatures) into `nll`.
+    pub fn classify(
+        &mut self,
+        params: &Params,
+        (steps, batch): (usize, usize),
+        targets: &[u32],
+        temperatures: &[f32],
+        nll: &mut [f64],
+    ) {
+        let below = &self.inputs[..steps * batch * self.architecture.hidden];
+        let h = self.layers.last().map_or(below, |layer| layer.output(steps, batch));
+        self.classifier.evaluate(&self.team, params, h, targets, temperatures, nll);
+    }
+
+    /// The distribution that each row of `h` (rows, d) means at a temperature: (rows, V) into `out`.
+    pub fn distributions(&self, params: &Params, h: &[f32], temperature: f32, out: &mut [f32]) {
+        self.classifier.probabilities(&self.team, params, h, temperature, out);
     }
 }

@@ -165,7 +165,7 @@ impl Reader {
         let architecture = self.model.params.architecture();
         let h: Vec<f32> = memories.iter().flat_map(|memory| memory.output()).copied().collect();
         let mut out = vec![0.0; memories.len() * architecture.vocab];
-        self.network.distributions(&self.model.params, &h, &mut out);
+        self.network.distributions(&self.model.params, &h, 1.0, &mut out);
         out
     }
 }

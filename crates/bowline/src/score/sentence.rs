@@ -76,7 +76,8 @@ pub struct Scored {
 }
 
 impl Scored {
-    fn new(logprobs: Vec<f64>) -> Scored {
+    /// From the logarithm of the probability of each word and of the `<eos>`.
+    pub fn new(logprobs: Vec<f64>) -> Scored {
         Scored { logprob: logprobs.iter().sum(), logprobs }
     }
 }

@@ -1,22 +1,61 @@
 //! `bowline eval`: the perplexity of a model, with everything said that makes perplexities comparable.
 
-use super::print_json;
-use crate::options::{EvalOptions, SplitOption};
-use crate::terminal::grouped;
+mod table;
+mod tuning;
+
+use super::predictor::{PredictorOptions, Setup};
+use super::{print_json, split};
+use crate::options::{SplitOption, Threads};
+use crate::terminal::{Bar, grouped, note};
 use anyhow::bail;
-use bowline::any_model::AnyModel;
-use bowline::corpus::{Split, SplitName, find_split};
+use bowline::Error;
+use bowline::corpus::{Split, SplitName};
 use bowline::eval::{Evaluation, Evaluator, Score};
-use bowline::model_folder::NgramFolder;
-use bowline::ngram::recency::{self, RecencySettings};
+use bowline::ngram::recency::RecencySettings;
 use bowline::predict::LanguageModel;
-use bowline::{data, demo};
+use bowline::predictor::{Member, short};
 use bowline_kernels::{Isa, Team};
+use clap::Args;
 use serde::Serialize;
 use std::io::{Write, stdout};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+
+#[derive(Args)]
+pub struct EvalOptions {
+    /// Folders of models or of runs; several are mixed
+    #[arg(required = true, value_name = "MODEL")]
+    pub models: Vec<PathBuf>,
+    /// ptb, wikitext-2, demo, a folder with train/valid/test files, or a text file (taken whole)
+    #[arg(long, value_name = "DIR|FILE|NAME")]
+    pub data: String,
+    /// Which part of the corpus
+    #[arg(long, value_enum, default_value = "test")]
+    pub split: SplitOption,
+    /// Cut the text into N streams: faster, but N-1 words lose their past; 1 is exact
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub streams: u32,
+    #[command(flatten)]
+    pub predictor: PredictorOptions,
+    /// Find the settings of what is asked for on the validation part, keep them beside the model, and report test
+    #[arg(long, conflicts_with = "split")]
+    pub tune: bool,
+    /// Time for the search of dynamic evaluation's settings, in seconds
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    pub tune_seconds: u64,
+    /// All ways of predicting in one table, each tuned on the validation part
+    #[arg(long, conflicts_with_all = ["split", "tune"])]
+    pub all: bool,
+    /// Also write the table to a file, as CSV or, with .json at the end, as JSON
+    #[arg(long, value_name = "FILE", requires = "all")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -31,26 +70,139 @@ struct Answer<'a> {
     data_sha256: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     recency: Option<RecencySettings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predictor: Option<Described>,
+}
+
+/// How the figures came about.
+#[derive(Serialize)]
+struct Described {
+    title: String,
+    members: Vec<DescribedMember>,
+    #[serde(skip)]
+    recency: Option<RecencySettings>,
+    #[serde(skip)]
+    networks: bool,
+    mix: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    valid: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct DescribedMember {
+    model: String,
+    folder: String,
+    weight: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings: Option<bowline::predictor::NeuralSettings>,
 }
 
 pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
-    let model = AnyModel::load(&options.model)?;
-    let split = split(options, &model)?;
+    let first = &options.models[0];
+    let ways = options.predictor.any() || options.tune || options.all || options.models.len() > 1;
+    let ngram = bowline::model_folder::is_ngram(&bowline::model_folder::resolve(first)?);
+    if !ways && !ngram {
+        return plain(options);
+    }
+    if options.streams != 1 && ngram {
+        bail!("`--streams`: an n-gram model begins anew at each sentence and has no use for it\n  try: leave it out");
+    }
+    if options.streams != 1 {
+        let advice = "--streams 1, or the model as trained";
+        return Err(Error::config("streams", "these predictors read a text in one stream", advice).into());
+    }
+    let setup = Setup::new(Member::load_all(&options.models)?, &options.predictor, options.threads.get())?;
+    if options.all { table::run(options, setup) } else { predict(options, setup) }
+}
+
+/// The model as trained, by the evaluation that training uses.
+fn plain(options: &EvalOptions) -> anyhow::Result<ExitCode> {
+    let model = LanguageModel::load(&options.models[0])?;
+    let split = split::read(&options.data, name(options.split), &model.vocabulary, model.tokenize)?;
     split.require_tokens(2, "an evaluation")?;
-    let (evaluation, recency) = match &model {
-        AnyModel::Neural(model) => (neural(options, model, &split)?, None),
-        AnyModel::Ngram(model) => ngram(options, model, &split)?,
+    let team = Arc::new(Team::new(options.threads.get()));
+    let mut evaluator = Evaluator::new(model.params.architecture(), team, Isa::detect(), options.streams as usize);
+    let vocabulary = &model.vocabulary;
+    let evaluation = evaluator.evaluate(&model.params, &split.ids, vocabulary.unk(), vocabulary.eos());
+    report(options, &model.kind, name(options.split), evaluation, &split, None)
+}
+
+/// The model, or several, in the way that was asked for.
+fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> {
+    let (vocabulary, tokenize) = (setup.members[0].vocabulary.clone(), setup.members[0].tokenize);
+    let read = |name, purpose: Option<&str>| match purpose {
+        Some(purpose) => split::read_part(&options.data, name, purpose, &vocabulary, tokenize),
+        None => split::read(&options.data, name, &vocabulary, tokenize),
     };
-    let state = match (&model, recency) {
-        (AnyModel::Neural(_), _) => "carried",
-        (AnyModel::Ngram(_), None) => "new for each sentence",
-        (AnyModel::Ngram(_), Some(_)) => "new for each sentence, cache carried",
+    let part = if options.tune { SplitName::Test } else { name(options.split) };
+    let text = read(part, options.tune.then_some("a report on what was tuned"))?;
+    text.require_tokens(2, "an evaluation")?;
+    let mut valid_perplexity = None;
+    if options.tune {
+        let valid = read(SplitName::Valid, Some("tuning"))?;
+        valid.require_tokens(2, "tuning")?;
+        valid_perplexity = Some(tuning::run(options, &mut setup, &valid)?);
+    } else {
+        for (member, stored) in setup.members.iter().zip(&setup.stored) {
+            if let Some(stored) = stored
+                && options.predictor.any()
+                && stored.model != member.mark()
+            {
+                let folder = member.folder.display();
+                note(format_args!(
+                    "the tuned settings in {folder} were found for other weights; `--tune` finds new ones"
+                ));
+            }
+        }
+    }
+    setup.need_scales(Some(&options.data))?;
+    setup.need_weights(|| {
+        Ok(read(SplitName::Valid, Some("fitting the weights of a mixture (or give --weights)"))?.ids)
+    })?;
+    let progress = Bar::new();
+    progress.show(&format!("{} on {}", setup.title(), part.as_str()), 0.0);
+    let probabilities = setup.predictor()?.target_probabilities(&text.ids, &|| false).unwrap_or_default();
+    progress.clear();
+    let nll: Vec<f64> = probabilities.iter().map(|p| -p.ln()).collect();
+    let evaluation = Evaluation::of(&text.ids, &nll, vocabulary.unk(), vocabulary.eos(), 1);
+    let weights = setup.weights.clone().unwrap_or_default();
+    let member =
+        |((member, settings), &weight): ((&Member, &bowline::predictor::NeuralSettings), &f64)| DescribedMember {
+            model: member.title(),
+            folder: member.folder.display().to_string(),
+            weight,
+            settings: member.params().map(|_| *settings),
+        };
+    let described = Described {
+        title: setup.title(),
+        members: setup.members.iter().zip(&setup.settings).zip(&weights).map(member).collect(),
+        recency: setup.recency,
+        networks: setup.members.iter().any(|m| m.params().is_some()),
+        mix: setup.mix_name,
+        valid: valid_perplexity,
     };
-    let name = name(options.split).as_str();
+    report(options, &setup.name(), part, evaluation, &text, Some(described))
+}
+
+fn report(
+    options: &EvalOptions,
+    model: &str,
+    part: SplitName,
+    evaluation: Evaluation,
+    split: &Split,
+    predictor: Option<Described>,
+) -> anyhow::Result<ExitCode> {
+    let name = part.as_str();
+    let recency = predictor.as_ref().and_then(|p| p.recency);
+    let state = match (predictor.as_ref().is_none_or(|p| p.networks), recency) {
+        (true, _) => "carried",
+        (false, None) => "new for each sentence",
+        (false, Some(_)) => "new for each sentence, cache carried",
+    };
     if options.json {
         print_json(&Answer {
             evaluation,
-            model: model.kind(),
+            model,
             data: &options.data,
             split: name,
             state,
@@ -58,13 +210,15 @@ pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
             unseen_types: split.unseen_types,
             data_sha256: &split.sha256,
             recency,
+            // A single model as it was trained needs no further words.
+            predictor: predictor.filter(|p| p.title != p.members[0].model),
         })?;
         return Ok(ExitCode::SUCCESS);
     }
     let streams =
         if evaluation.streams == 1 { "one stream".to_owned() } else { format!("{} streams", evaluation.streams) };
     let mut out = stdout();
-    writeln!(out, "{} on {} ({name}), state {state}, {streams}", model.kind(), options.data)?;
+    writeln!(out, "{model} on {} ({name}), state {state}, {streams}", options.data)?;
     if let Some(settings) = recency {
         writeln!(out, "  with a recency cache, {settings}")?;
     }
@@ -75,6 +229,19 @@ pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     line("without <unk>", evaluation.without_unk)?;
     line("without <eos>", evaluation.without_eos)?;
     line("without both", evaluation.without_both)?;
+    if let Some(predictor) = predictor {
+        if let Some(valid) = predictor.valid {
+            writeln!(out, "  perplexity {valid:>9.3}  on valid, where the settings were found")?;
+        }
+        for member in &predictor.members {
+            let settings = member.settings.map(|s| s.describe()).filter(|text| !text.is_empty());
+            if predictor.members.len() > 1 || settings.is_some() {
+                let weight =
+                    if predictor.members.len() > 1 { format!("weight {}  ", short(member.weight)) } else { "".into() };
+                writeln!(out, "  {weight}{}  {}", member.model, settings.unwrap_or_default())?;
+            }
+        }
+    }
     if split.unseen > 0 {
         writeln!(
             out,
@@ -86,61 +253,10 @@ pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn neural(options: &EvalOptions, model: &LanguageModel, split: &Split) -> anyhow::Result<Evaluation> {
-    if options.recency.is_some() {
-        bail!(
-            "`--recency`: this cache is for n-gram models\n  try: leave it out, or a model of `bowline train --model kn`"
-        );
-    }
-    let team = Arc::new(Team::new(options.threads.get()));
-    let mut evaluator = Evaluator::new(model.params.architecture(), team, Isa::detect(), options.streams as usize);
-    let vocabulary = &model.vocabulary;
-    Ok(evaluator.evaluate(&model.params, &split.ids, vocabulary.unk(), vocabulary.eos()))
-}
-
-/// The perplexities of an n-gram model, with the cache that was asked for.
-fn ngram(
-    options: &EvalOptions,
-    model: &NgramFolder,
-    split: &Split,
-) -> anyhow::Result<(Evaluation, Option<RecencySettings>)> {
-    if options.streams != 1 {
-        bail!("`--streams`: an n-gram model begins anew at each sentence and has no use for it\n  try: leave it out");
-    }
-    let eos = model.vocabulary.eos();
-    let tuned = model.recency.unwrap_or_default();
-    let settings = options.recency.as_ref().map(|text| tuned.with(text)).transpose()?;
-    let mut nll = model.model.nll(&split.ids);
-    if let Some(settings) = settings {
-        nll = recency::nll(settings, eos, &split.ids, &nll)?;
-    }
-    Ok((Evaluation::of(&split.ids, &nll, model.vocabulary.unk(), eos, 1), settings))
-}
-
 fn name(split: SplitOption) -> SplitName {
     match split {
         SplitOption::Train => SplitName::Train,
         SplitOption::Valid => SplitName::Valid,
         SplitOption::Test => SplitName::Test,
     }
-}
-
-/// The text to evaluate, in the model's own words.
-fn split(options: &EvalOptions, model: &AnyModel) -> bowline::Result<Split> {
-    let (vocabulary, tokenize) = (model.vocabulary(), model.tokenize());
-    if options.data == "demo" {
-        let splits = demo::splits(demo::DEFAULT_SEED);
-        let text = match options.split {
-            SplitOption::Train => splits.train,
-            SplitOption::Valid => splits.valid,
-            SplitOption::Test => splits.test,
-        };
-        return Split::from_text("demo", &text, vocabulary, tokenize);
-    }
-    let path = match data::by_name(&options.data) {
-        Some(corpus) => data::locate(corpus, &data::Environment::current())?,
-        None => Path::new(&options.data).to_path_buf(),
-    };
-    let file = if path.is_file() { path } else { find_split(&path, name(options.split))? };
-    Split::read(&file, vocabulary, tokenize)
 }

@@ -1,23 +1,57 @@
 //! `bowline next`: the most likely next words after a phrase.
 
+use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, printable};
-use crate::options::NextOptions;
+use crate::options::Threads;
 use crate::terminal::note;
-use bowline::any_model::AnyModel;
 use bowline::corpus::Phrase;
-use bowline_kernels::{Isa, Team};
+use bowline::predict::likeliest;
+use bowline::predictor::Member;
+use clap::Args;
 use serde_json::json;
 use std::io::{Write, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+
+#[derive(Args)]
+pub struct NextOptions {
+    /// A model's folder, or a run's
+    pub model: PathBuf,
+    /// The beginning of a sentence
+    #[arg(default_value = "")]
+    pub phrase: String,
+    /// How many words to show
+    #[arg(short, value_name = "N", default_value_t = 10)]
+    pub k: usize,
+    /// Mix in another model; may be given several times
+    #[arg(long = "with", value_name = "MODEL")]
+    pub others: Vec<PathBuf>,
+    #[command(flatten)]
+    pub predictor: PredictorOptions,
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
 
 pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
-    let model = AnyModel::load(&options.model)?;
-    let phrase = Phrase::new(&options.phrase, model.vocabulary(), model.tokenize())?;
-    let team = Arc::new(Team::new(options.threads.get()));
-    let next = model.next_words(&team, Isa::detect(), &phrase, options.k);
+    let paths: Vec<PathBuf> = std::iter::once(&options.model).chain(&options.others).cloned().collect();
+    let mut setup = Setup::new(Member::load_all(&paths)?, &options.predictor, options.threads.get())?;
+    let model = &setup.members[0];
+    let phrase = Phrase::new(&options.phrase, &model.vocabulary, model.tokenize)?;
+    setup.need_scales(None)?;
+    setup.need_known_weights()?;
+    // The phrase stands at the beginning of a sentence: an `<eos>` is read before it.
+    let vocabulary = &setup.members[0].vocabulary;
+    let mut predictor = setup.predictor()?;
+    predictor.observe(&[vocabulary.eos()]);
+    predictor.observe(&phrase.ids);
+    let mut distribution = vec![0.0; predictor.vocab()];
+    predictor.distribution(&mut distribution);
+    let next = likeliest(vocabulary, &distribution, options.k);
     if options.json {
-        print_json(&json!({"phrase": options.phrase, "model": model.kind(), "next": next, "unseen": phrase.unseen}))?;
+        print_json(&json!({"phrase": options.phrase, "model": setup.name(), "next": next, "unseen": phrase.unseen}))?;
         return Ok(ExitCode::SUCCESS);
     }
     for word in &phrase.unseen {

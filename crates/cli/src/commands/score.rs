@@ -2,11 +2,15 @@
 
 mod format;
 
+use super::predictor::{PredictorOptions, Setup};
 use crate::options::Threads;
 use crate::read_ahead::{Item, ReadAhead};
 use crate::terminal::{grouped, note};
+use bowline::Error;
 use bowline::predict::LanguageModel;
+use bowline::predictor::{Member, Predictor};
 use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
+use bowline::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use clap::Args;
 use format::Format;
@@ -35,6 +39,11 @@ pub struct ScoreOptions {
     /// Sentences side by side; the result is the same with any number
     #[arg(long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub batch: u16,
+    /// Mix in another model; may be given several times
+    #[arg(long = "with", value_name = "MODEL")]
+    pub others: Vec<PathBuf>,
+    #[command(flatten)]
+    pub predictor: PredictorOptions,
     #[command(flatten)]
     pub threads: Threads,
 }
@@ -46,17 +55,63 @@ enum Past {
     Utterance(nbest::CarriedBetweenUtterances),
 }
 
+/// What scores.
+enum Engine {
+    /// The network as trained, many sentences side by side.
+    Network(Box<Reader>, Past),
+    /// Any other way of predicting, sentence by sentence; whether it goes on from one to the next.
+    Predictor(Box<dyn Predictor>, bool),
+}
+
+impl Engine {
+    fn new(options: &ScoreOptions) -> anyhow::Result<(Engine, Vocabulary, bool)> {
+        let folder = bowline::model_folder::resolve(&options.model)?;
+        let ways = options.predictor.any() || !options.others.is_empty();
+        if !ways && !bowline::model_folder::is_ngram(&folder) {
+            let model = Arc::new(LanguageModel::load(&options.model)?);
+            let team = Arc::new(Team::new(options.threads.get()));
+            let reader = Reader::with_batch(Arc::clone(&model), team, Isa::detect(), usize::from(options.batch));
+            let past = match (options.carry, options.format.has_keys()) {
+                (false, _) => Past::Empty,
+                (true, false) => Past::Line(reader.start()),
+                (true, true) => Past::Utterance(nbest::CarriedBetweenUtterances::new(&reader)),
+            };
+            return Ok((Engine::Network(Box::new(reader), past), model.vocabulary.clone(), model.tokenize));
+        }
+        if options.carry && options.format.has_keys() {
+            let problem = "hypotheses of n-best lists go on from utterance to utterance only for a network as trained";
+            return Err(Error::config("carry", problem, "without --carry").into());
+        }
+        let paths: Vec<PathBuf> = std::iter::once(&options.model).chain(&options.others).cloned().collect();
+        let mut setup = Setup::new(Member::load_all(&paths)?, &options.predictor, options.threads.get())?;
+        setup.need_scales(None)?;
+        setup.need_known_weights()?;
+        let (vocabulary, tokenize) = (setup.members[0].vocabulary.clone(), setup.members[0].tokenize);
+        Ok((Engine::Predictor(setup.predictor()?, options.carry), vocabulary, tokenize))
+    }
+
+    fn score(&mut self, eos: u32, lines: &[(String, Sentence)]) -> Vec<Scored> {
+        match self {
+            Engine::Network(reader, past) => score(reader, past, lines),
+            Engine::Predictor(predictor, carry) => lines
+                .iter()
+                .map(|(_, sentence)| {
+                    if !*carry {
+                        predictor.reset();
+                    }
+                    let text: Vec<u32> = [&[eos], &sentence.ids[..], &[eos]].concat();
+                    let p = predictor.target_probabilities(&text, &|| false).unwrap_or_default();
+                    Scored::new(p.iter().map(|p| p.ln()).collect())
+                })
+                .collect(),
+        }
+    }
+}
+
 pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
     let input = ReadAhead::start(&options.files)?;
-    let model = Arc::new(LanguageModel::load(&options.model)?);
-    let team = Arc::new(Team::new(options.threads.get()));
-    let mut reader = Reader::with_batch(Arc::clone(&model), team, Isa::detect(), usize::from(options.batch));
-    let mut past = match (options.carry, options.format.has_keys()) {
-        (false, _) => Past::Empty,
-        (true, false) => Past::Line(reader.start()),
-        (true, true) => Past::Utterance(nbest::CarriedBetweenUtterances::new(&reader)),
-    };
-    let mut writer = format::Writer::new(options.format, BufWriter::new(stdout().lock()), &model.vocabulary);
+    let (mut engine, vocabulary, tokenize) = Engine::new(options)?;
+    let mut writer = format::Writer::new(options.format, BufWriter::new(stdout().lock()), &vocabulary);
     loop {
         let items = input.take(CHUNK);
         if items.is_empty() {
@@ -69,7 +124,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
             for item in rest.by_ref() {
                 match item {
                     Item::Line { source, number, text } => {
-                        match parse(options, &model, &options.files[source], number, &text) {
+                        match parse(options, (&vocabulary, tokenize), &options.files[source], number, &text) {
                             Ok(line) => lines.push(line),
                             Err(error) => stopped = Some(Err(error)),
                         }
@@ -81,7 +136,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
                     break;
                 }
             }
-            let scores = score(&mut reader, &mut past, &lines);
+            let scores = engine.score(vocabulary.eos(), &lines);
             for ((key, sentence), scored) in lines.drain(..).zip(scores) {
                 writer.sentence(&key, &sentence, &scored)?;
             }
@@ -116,7 +171,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
 /// The key of a line, where the format has one, and its sentence.
 fn parse(
     options: &ScoreOptions,
-    model: &LanguageModel,
+    (vocabulary, tokenize): (&Vocabulary, bool),
     file: &Path,
     number: usize,
     text: &str,
@@ -130,7 +185,7 @@ fn parse(
     } else {
         ("", text)
     };
-    Ok((key.to_owned(), Sentence::at(file, number, words, &model.vocabulary, model.tokenize)?))
+    Ok((key.to_owned(), Sentence::at(file, number, words, vocabulary, tokenize)?))
 }
 
 fn score(reader: &mut Reader, past: &mut Past, lines: &[(String, Sentence)]) -> Vec<Scored> {

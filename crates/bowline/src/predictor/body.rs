@@ -1,0 +1,98 @@
+//! The network inside a predictor, and how it reads: as trained, here; the other ways have files of their own.
+
+use crate::batch::Window;
+use crate::model::{Network, State, Use};
+use crate::params::Params;
+use bowline_kernels::{Isa, Team};
+use std::sync::Arc;
+
+/// Words that are worked on together.
+pub(super) const BLOCK: usize = 200;
+
+/// What is wanted of each word while it is read: `-log p` of its successor, at each of some temperatures.
+pub(super) struct Ask<'a> {
+    /// The word after each that is read.
+    pub targets: &'a [u32],
+    pub temperatures: &'a [f32],
+    /// (words, temperatures).
+    pub nll: &'a mut [f64],
+}
+
+/// A way of reading.
+pub(super) trait Body: Send {
+    /// How many words are best read at once.
+    fn block(&self) -> usize {
+        BLOCK
+    }
+
+    /// Forgets all.
+    fn reset(&mut self);
+
+    /// Reads at most [`Body::block`] words.
+    fn read(&mut self, words: &[u32], ask: Option<Ask<'_>>);
+
+    /// What the classifier saw after each word of the last reading, (words, d).
+    fn hidden(&self) -> &[f32];
+
+    /// The distribution after the last word, (V) into `out`.
+    fn distribution(&mut self, temperature: f32, out: &mut [f32]);
+
+    /// Whether [`Body::distributions`] is to be had.
+    fn keeps_distributions(&self) -> bool {
+        false
+    }
+
+    /// The distribution after each word of the last reading, (words, V) into `out`.
+    fn distributions(&mut self, _temperature: f32, _out: &mut [f32]) {}
+}
+
+/// The network as it was trained.
+pub(super) struct Static {
+    network: Network,
+    params: Arc<Params>,
+    state: State,
+    window: Window,
+}
+
+impl Static {
+    pub(super) fn new(params: Arc<Params>, team: Arc<Team>, isa: Isa) -> Static {
+        let architecture = params.architecture();
+        let mut network = Network::new(architecture, team, isa, Use::Evaluate, BLOCK, 1);
+        network.pack(&params, Use::Evaluate);
+        Static { network, params, state: State::zeros(architecture, 1), window: Window::default() }
+    }
+}
+
+impl Body for Static {
+    fn reset(&mut self) {
+        self.state.reset();
+    }
+
+    fn read(&mut self, words: &[u32], ask: Option<Ask<'_>>) {
+        let window = &mut self.window;
+        (window.steps, window.batch) = (words.len(), 1);
+        window.inputs.clear();
+        window.inputs.extend_from_slice(words);
+        self.network.read(&self.params, window, &mut self.state, None);
+        if let Some(ask) = ask {
+            self.network.classify(&self.params, (words.len(), 1), ask.targets, ask.temperatures, ask.nll);
+        }
+    }
+
+    fn hidden(&self) -> &[f32] {
+        self.network.hidden(self.window.steps, 1)
+    }
+
+    fn distribution(&mut self, temperature: f32, out: &mut [f32]) {
+        let (h, d) = (self.hidden(), self.params.architecture().hidden);
+        self.network.distributions(&self.params, &h[h.len() - d..], temperature, out);
+    }
+
+    fn keeps_distributions(&self) -> bool {
+        true
+    }
+
+    fn distributions(&mut self, temperature: f32, out: &mut [f32]) {
+        self.network.distributions(&self.params, self.hidden(), temperature, out);
+    }
+}

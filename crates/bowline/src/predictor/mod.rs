@@ -1,0 +1,69 @@
+//! What comes next? A *predictor* reads words and gives the distribution of the next one.
+//!
+//! It has two faces. Step by step: [`Predictor::observe`] words, ask for the [`Predictor::distribution`] after them. Over a
+//! text: [`Predictor::target_probabilities`] gives the probability of each word of it, in blocks, much faster. Both
+//! give the same numbers, both use of each word only what stands before it, and neither depends on the number of threads.
+//!
+//! [`Neural`] is a network: as it was trained (*static*), at a *temperature*, with a *cache* of the words that followed
+//! similar states, *dynamic* (learning from what it has read), or as the average of networks with units dropped
+//! (*Monte Carlo*). [`Ngram`] is an n-gram model, and [`Recency`] puts a recency cache on
+//! top of any other. A [`Mixture`] joins several predictors, its *members*. A linear mixture needs of each member the
+//! probabilities of the text's own words alone, so that its weights can be found from these vectors without running the
+//! members again ([`em`]).
+
+mod body;
+mod dynamic;
+mod em;
+mod history;
+mod member;
+mod mixture;
+mod monte_carlo;
+mod neural;
+mod ngram;
+mod recency;
+mod settings;
+mod statistics;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod tune;
+
+pub use em::{Fit, em};
+pub use history::CacheGrid;
+pub use member::Member;
+pub use mixture::{Mix, Mixture, check_weights};
+pub use neural::{Neural, Source, Streams};
+pub use ngram::Ngram;
+pub use recency::Recency;
+pub use settings::{CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettings, NeuralSettings, short};
+pub use statistics::{GradientScale, fingerprint};
+pub use stored::{Stored, StoredMixture};
+pub use tune::{Found, Tuner, perplexity};
+
+/// What reads words and says what comes next. Before [`Predictor::distribution`] is asked for, one word at least must have
+/// been read; usually that is the `<eos>` before a sentence.
+pub trait Predictor: Send {
+    /// Words in the vocabulary.
+    fn vocab(&self) -> usize;
+
+    /// Forgets all that was read.
+    fn reset(&mut self);
+
+    /// Reads words that follow those read before.
+    fn observe(&mut self, words: &[u32]);
+
+    /// The distribution of the next word, (V) into `out`.
+    fn distribution(&mut self, out: &mut [f32]);
+
+    /// Reads all words of `ids` but the last, and gives the probability of each but the first, given those before it (and
+    /// what was read earlier). Given up, without a result, as soon as `stop` says so.
+    fn target_probabilities(&mut self, ids: &[u32], stop: &dyn Fn() -> bool) -> Option<Vec<f64>>;
+
+    /// Reads `words` and gives the distribution after each of them, (words, V) into `out`.
+    fn distributions(&mut self, words: &[u32], out: &mut [f32]) {
+        for (word, out) in words.iter().zip(out.chunks_exact_mut(self.vocab())) {
+            self.observe(std::slice::from_ref(word));
+            self.distribution(out);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Monte-Carlo dropout: the average of the distributions of networks with units dropped.
+//!
+//! A *sample* is a network with its masks, drawn once and kept for the whole text, as Gal and Ghahramani's own program does
+//! when it tests (its word mask is 1 there; the paper reproduced here has none). The probabilities are averaged, not their
+//! logarithms. The samples are rows of one batch; sample `i` is the same however many there are.
+
+use super::body::{Ask, BLOCK, Body};
+use super::settings::MonteCarloSettings;
+use crate::batch::Window;
+use crate::model::{Masks, Network, State, Use};
+use crate::params::Params;
+use bowline_kernels::{Isa, Team};
+use std::sync::Arc;
+
+pub(super) struct MonteCarlo {
+    network: Network,
+    params: Arc<Params>,
+    masks: Masks,
+    state: State,
+    samples: usize,
+    /// Words read at a time.
+    steps: usize,
+    window: Window,
+    /// (steps, samples, temperatures).
+    nll: Vec<f64>,
+    /// (samples, V).
+    distributions: Vec<f32>,
+}
+
+impl MonteCarlo {
+    pub(super) fn new(params: Arc<Params>, team: Arc<Team>, isa: Isa, settings: MonteCarloSettings) -> MonteCarlo {
+        let (architecture, samples) = (params.architecture(), settings.samples);
+        let steps = (BLOCK / samples).max(1);
+        let mut network = Network::new(architecture, team, isa, Use::Evaluate, steps, samples);
+        network.pack(&params, Use::Evaluate);
+        let mut masks = Masks::new(architecture.layers, samples, architecture.hidden);
+        masks.draw(settings.seed, 0, settings.keep);
+        let state = State::zeros(architecture, samples);
+        let (window, nll, distributions) = (Window { batch: samples, ..Window::default() }, Vec::new(), Vec::new());
+        MonteCarlo { network, params, masks, state, samples, steps, window, nll, distributions }
+    }
+}
+
+impl Body for MonteCarlo {
+    fn reset(&mut self) {
+        self.state.reset();
+    }
+
+    fn read(&mut self, words: &[u32], mut ask: Option<Ask<'_>>) {
+        for (i, words) in words.chunks(self.steps).enumerate() {
+            let window = &mut self.window;
+            window.steps = words.len();
+            window.inputs.clear();
+            window.targets.clear();
+            for &word in words {
+                window.inputs.extend(std::iter::repeat_n(word, self.samples));
+            }
+            self.network.read(&self.params, window, &mut self.state, Some(&self.masks));
+            let Some(ask) = &mut ask else { continue };
+            let (first, n) = (i * self.steps, ask.temperatures.len());
+            for &target in &ask.targets[first..first + words.len()] {
+                window.targets.extend(std::iter::repeat_n(target, self.samples));
+            }
+            self.nll.resize(words.len() * self.samples * n, 0.0);
+            let shape = (words.len(), self.samples);
+            self.network.classify(&self.params, shape, &window.targets, ask.temperatures, &mut self.nll);
+            let out = ask.nll[first * n..(first + words.len()) * n].chunks_exact_mut(n);
+            for (out, nll) in out.zip(self.nll.chunks_exact(self.samples * n)) {
+                for (k, out) in out.iter_mut().enumerate() {
+                    let sum: f64 = nll.iter().skip(k).step_by(n).map(|x| (-x).exp()).sum();
+                    *out = -(sum / self.samples as f64).ln();
+                }
+            }
+        }
+    }
+
+    fn hidden(&self) -> &[f32] {
+        &[]
+    }
+
+    fn distribution(&mut self, temperature: f32, out: &mut [f32]) {
+        let (rows, d) = (self.samples, self.params.architecture().hidden);
+        let h = self.network.hidden(self.window.steps, rows);
+        self.distributions.resize(rows * out.len(), 0.0);
+        self.network.distributions(&self.params, &h[h.len() - rows * d..], temperature, &mut self.distributions);
+        for (word, out) in out.iter_mut().enumerate() {
+            let column = self.distributions.iter().skip(word).step_by(self.params.architecture().vocab);
+            *out = (column.map(|&p| f64::from(p)).sum::<f64>() / rows as f64) as f32;
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The settings that were found for a model, kept in its folder as `tuned.json`.
+
+use super::{CacheSettings, DynamicSettings};
+use crate::error::{Error, Result};
+use crate::ngram::recency::RecencySettings;
+use crate::storage::atomic;
+use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
+use std::path::Path;
+
+const FILE: &str = "tuned.json";
+const VERSION: u32 = 1;
+const AGAIN: &str = "remove the file, and find the settings again with `bowline eval MODEL --data DIR --tune`";
+
+/// What was found, on which text, for which weights.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stored {
+    /// Version of this file's format.
+    pub version: u32,
+    /// What the model is, see [`super::Member::mark`].
+    pub model: String,
+    /// SHA-256 of the validation text.
+    pub valid_sha256: String,
+    /// The temperature.
+    pub temperature: Option<f64>,
+    /// The cache of the static network.
+    pub cache: Option<CacheSettings>,
+    /// Dynamic evaluation.
+    pub dynamic: Option<DynamicSettings>,
+    /// The cache on top of dynamic evaluation.
+    pub cache_with_dynamic: Option<CacheSettings>,
+    /// The recency cache on top of this model alone.
+    pub recency: Option<RecencySettings>,
+    /// The weights of mixtures whose first member this model is.
+    #[serde(default)]
+    pub mixtures: Vec<StoredMixture>,
+}
+
+/// The weights of a mixture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredMixture {
+    /// The marks of the members, each with the way in which it predicts.
+    pub members: Vec<String>,
+    /// `linear` or `log`.
+    pub mix: String,
+    /// The weights.
+    pub weights: Vec<f64>,
+}
+
+impl Stored {
+    /// The file in a model's folder; nothing if there is none.
+    pub fn load(folder: &Path) -> Result<Option<Stored>> {
+        let path = folder.join(FILE);
+        let bytes = match std::fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(Error::io(&path, "read"))?,
+        };
+        let wrong = |problem: String| Error::model(&path, "contents", problem, AGAIN);
+        let stored: Stored = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        if stored.version != VERSION {
+            return Err(wrong(format!("it has version {}, and this program reads version {VERSION}", stored.version)));
+        }
+        for settings in [stored.cache, stored.cache_with_dynamic].iter().flatten() {
+            settings.validate().map_err(|e| wrong(e.to_string().replace("\n  try: ", "; possible is ")))?;
+        }
+        if let Some(settings) = stored.dynamic {
+            settings.validate().map_err(|e| wrong(e.to_string().replace("\n  try: ", "; possible is ")))?;
+        }
+        if let Some(settings) = stored.recency {
+            settings.validate().map_err(|e| wrong(e.to_string().replace("\n  try: ", "; possible is ")))?;
+        }
+        Ok(Some(stored))
+    }
+
+    /// Writes it into a model's folder.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(FILE);
+        let stored = Stored { version: VERSION, ..self.clone() };
+        let text = serde_json::to_string_pretty(&stored)
+            .map_err(|e| Error::model(&path, "contents", e.to_string(), "report this: it should not happen"))?;
+        atomic::write(&path, |out| writeln!(out, "{text}"))
+    }
+
+    /// The weights of a mixture of these members, if they were found.
+    pub fn weights(&self, members: &[String], mix: &str) -> Option<Vec<f64>> {
+        self.mixtures.iter().find(|m| m.members == members && m.mix == mix).map(|m| m.weights.clone())
+    }
+
+    /// Keeps the weights of a mixture, instead of earlier ones.
+    pub fn set_weights(&mut self, members: &[String], mix: &str, weights: &[f64]) {
+        self.mixtures.retain(|m| m.members != members || m.mix != mix);
+        let (members, mix, weights) = (members.to_vec(), mix.to_owned(), weights.to_vec());
+        self.mixtures.push(StoredMixture { members, mix, weights });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Stored::load(folder.path()).unwrap(), None);
+        let mut stored = Stored { version: VERSION, model: "m".into(), valid_sha256: "v".into(), ..Stored::default() };
+        stored.cache = Some(CacheSettings { window: 7, theta: 0.1 + 0.2, lambda: 1.0 / 3.0 });
+        stored.set_weights(&["a".into(), "b".into()], "linear", &[0.5, 0.5]);
+        stored.set_weights(&["a".into(), "b".into()], "linear", &[0.25, 0.75]);
+        stored.save(folder.path()).unwrap();
+        let again = Stored::load(folder.path()).unwrap().unwrap();
+        assert_eq!(again, stored);
+        assert_eq!(again.weights(&["a".into(), "b".into()], "linear"), Some(vec![0.25, 0.75]));
+        assert_eq!(again.weights(&["b".into(), "a".into()], "linear"), None);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, part) in [
+            ("{", "contents: EOF"),
+            ("{\"version\":9,\"model\":\"\",\"valid_sha256\":\"\"}", "it has version 9"),
+            ("{\"version\":1,\"model\":\"\",\"valid_sha256\":\"\",\"x\":1}", "unknown field `x`"),
+            (
+                "{\"version\":1,\"model\":\"\",\"valid_sha256\":\"\",\"cache\":{\"window\":0,\"theta\":1,\"lambda\":0}}",
+                "setting `cache-window`: 0 is impossible; possible is",
+            ),
+        ] {
+            std::fs::write(folder.path().join(FILE), text).unwrap();
+            let error = Stored::load(folder.path()).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("tuned.json"), "{error}");
+        }
+    }
+}
