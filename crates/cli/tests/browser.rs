@@ -7,11 +7,12 @@ mod common;
 mod serving;
 mod webdriver;
 
-use common::{Place, finish};
+use common::Place;
 use serde_json::Value;
 use serving::Serving;
 use std::fs;
 use std::io::Write;
+use std::process::{Child, Stdio};
 use webdriver::Browser;
 
 /// The page shows the answer to what was typed last.
@@ -98,22 +99,36 @@ fn looks_for_neighbours(browser: &Browser) {
     browser.wait_for("/not among the model/.test(document.getElementById('neighbours-note').textContent)");
 }
 
-/// A run appears while the page looks on, and its curve grows until it is done.
+/// A training that would take for ever, until it is dropped.
+struct Training(Child);
+
+impl Drop for Training {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A run appears while the page looks on, and its curve grows.
 fn follows_a_training(browser: &Browser, place: &Place) {
     browser.click("#tab-curves");
     browser.wait_for("document.querySelectorAll('#runs-table tbody tr').length === 2");
     let three = "document.querySelectorAll('#chart circle[data-run=three]').length";
     assert_eq!(browser.value(three), 0);
-    let mut training = place.train("runs/three").args(["--epochs", "4"]).spawn().unwrap();
+    let mut command = place.train("runs/three");
+    command.args(["--epochs", "100000"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let training = Training(command.spawn().unwrap());
     browser.wait_for(&format!("{three} > 0"));
-    assert!(training.wait().unwrap().success());
-    browser.wait_for(&format!("{three} === 4"));
-    browser.wait_for("document.querySelector('tr[data-run=three]').textContent.includes('done')");
-    // What is gone from the folder is gone from the page.
+    let first = browser.value(three);
+    browser.wait_for(&format!("{three} > {first}"));
+    browser.wait_for("document.querySelector('tr[data-run=three]').textContent.includes('running')");
+    drop(training);
+    // What is gone from the folder is gone from the page; another run in its place is shown from its beginning.
     fs::remove_dir_all(place.path("runs/three")).unwrap();
     browser.wait_for(&format!("{three} === 0"));
-    finish(place.train("runs/three").args(["--epochs", "1"])).success();
+    place.trained("runs/three");
     browser.wait_for(&format!("{three} === 1"));
+    browser.wait_for("document.querySelector('tr[data-run=three]').textContent.includes('done')");
 }
 
 fn fits_a_phone_in_both_themes(browser: &Browser) {

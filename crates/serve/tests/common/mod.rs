@@ -24,7 +24,7 @@ pub fn model(name: &str, seed: u64) -> LanguageModel {
     let text = WORDS.replace(' ', "\n") + "\n";
     let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), text.as_bytes()).unwrap();
     let mut params =
-        Params::zeros(Architecture { vocab: vocabulary.len(), hidden: 12, layers: 2, tied: seed % 2 == 0 });
+        Params::zeros(Architecture { vocab: vocabulary.len(), hidden: 12, layers: 2, tied: seed.is_multiple_of(2) });
     Stream::new(seed, Purpose::Weights, 0).fill(params.data_mut(), |r| 2.0 * unit(r) - 1.0);
     LanguageModel { folder: name.into(), kind: "re".into(), params, vocabulary, tokenize: false }
 }
