@@ -62,7 +62,7 @@ fn settings() {
     check(
         &["--set", "version=2"],
         "setting `version`: there is no such setting",
-        &format!("`size`, the nearest of: {NAMES}"),
+        &format!("`precision`, the nearest of: {NAMES}"),
     );
     check(
         &["--set", "precision=f16"],
