@@ -6,7 +6,7 @@ use bowline::rng::{Purpose, Stream};
 use bowline_serve::Limits;
 use common::{Answer, Running, post};
 use serde_json::json;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Write};
 
 /// The server still does what it should.
 #[track_caller]
@@ -150,15 +150,17 @@ fn what_is_not_http_does_no_harm() {
             }
         };
         let _ = stream.write_all(&request);
-        let _ = stream.shutdown(std::net::Shutdown::Write);
-        let mut answers = BufReader::new(stream);
-        if let Some(answer) = Answer::read(&mut answers) {
-            assert!(
-                answer.status == 200 && number % 4 == 3 || (400..500).contains(&answer.status),
-                "{number}: {answer:?}"
-            );
+        // A whole request is always answered. What is none may be, or the connection ends.
+        let whole = number % 4 >= 2;
+        if !whole {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
         }
-        let _ = answers.read_to_end(&mut Vec::new());
+        match Answer::read(&mut BufReader::new(stream)) {
+            // Noise may be the value of a header, and a changed byte may leave a good request.
+            Some(answer) if answer.status == 200 => assert!(number % 2 == 1, "{number}: {answer:?}"),
+            Some(answer) => assert!((400..500).contains(&answer.status), "{number}: {answer:?}"),
+            None => assert!(!whole, "{number} was not answered"),
+        }
     }
     is_well(&server);
 }
