@@ -392,8 +392,8 @@ unsafe fn matrix_register<S: Simd, const R: usize, const WHOLE: bool>(
     unsafe {
         let mut old = [S::splat(0.0); R];
         let mut gradient = [S::splat(0.0); R];
-        for i in 0..R {
-            old[i] = S::load_some::<WHOLE>(x.add(i * d + at), lanes);
+        for (i, old) in old.iter_mut().enumerate() {
+            *old = S::load_some::<WHOLE>(x.add(i * d + at), lanes);
         }
         for t in 0..columns {
             let state = S::load_some::<WHOLE>(h.add(t * d + at), lanes);

@@ -171,10 +171,9 @@ fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
         }
         for row in 0..n {
             if row != i {
-                let factor = a[row][i] / a[i][i];
-                for column in i..n {
-                    let x = a[i][column];
-                    a[row][column] -= factor * x;
+                let (pivot, factor) = (a[i].clone(), a[row][i] / a[i][i]);
+                for (x, above) in a[row].iter_mut().zip(&pivot).skip(i) {
+                    *x -= factor * above;
                 }
                 b[row] -= factor * b[i];
             }

@@ -41,6 +41,9 @@ const WINDOWS: [usize; 5] = [250, 500, 1000, 2000, 4000];
 const SHORTEST: usize = 3_000;
 const LONGEST: usize = 20_000;
 
+/// A setting, made so many times larger.
+type Change = fn(&mut DynamicSettings, f64);
+
 /// `exp(mean -log p)`.
 pub fn perplexity(probabilities: &[f64]) -> f64 {
     let sum: f64 = probabilities.iter().map(|p| p.ln()).sum();
@@ -95,7 +98,7 @@ impl Tuner<'_> {
         let most = (self.time.as_secs_f64() / 14.0 / per_word) as usize;
         words = most.clamp(SHORTEST, LONGEST).min(self.valid.len());
         let mut best = start;
-        let moves: [(fn(&mut DynamicSettings, f64), &[f64]); 4] = [
+        let moves: [(Change, &[f64]); 4] = [
             (|s, f| s.rate *= f, &[1.0, 2.0, 0.5, 4.0, 0.25, 8.0]),
             (|s, f| s.decay *= f, &[0.2, 4.0]),
             (|s, f| s.epsilon *= f, &[4.0, 0.25]),

@@ -61,7 +61,7 @@ fn cell(choice: &Choice, beta: f32, tau: f32, run: u32) -> Cell {
 /// The first word of a run's piece: random, and the same for all points of the figure.
 fn start(seed: u64) -> usize {
     let random = Stream::new(seed, Purpose::Piece, 0).block(0)[0];
-    (u64::from(random) * (PTB_WORDS - WORDS) as u64 >> 32) as usize
+    ((u64::from(random) * (PTB_WORDS - WORDS) as u64) >> 32) as usize
 }
 
 #[cfg(test)]

@@ -102,11 +102,11 @@ fn tune_network(
         {
             stored.cache_with_dynamic = Some(cache.settings);
         }
-    } else if asked.wants_cache() || asked.temperature.is_some() {
-        if let Some((_, temperature, cache)) = tuner.one_pass(None)? {
-            stored.temperature = Some(temperature.settings);
-            stored.cache = Some(cache.settings);
-        }
+    } else if (asked.wants_cache() || asked.temperature.is_some())
+        && let Some((_, temperature, cache)) = tuner.one_pass(None)?
+    {
+        stored.temperature = Some(temperature.settings);
+        stored.cache = Some(cache.settings);
     }
     progress.clear();
     Ok(())
