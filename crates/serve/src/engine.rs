@@ -1,8 +1,9 @@
-//! One thread does all the work with the models; requests wait for it in a queue of limited length.
+//! A few threads, the *workers*, do all the work with the models; requests wait for them in a queue of limited length.
 //!
 //! A *job* is one request: some *sequences* to be read, each with questions about its words, and continuations to be
-//! drawn from its end. The thread works in *rounds*. In a round it takes what has arrived, reads it as one batch, and
-//! then draws one word for every continuation there is. So a long generation does not hold up a short question, and many
+//! drawn from its end. A worker works in *rounds*. In a round it takes its share of what has arrived, reads it as one
+//! batch, and then draws one word for every continuation it has. Each worker goes its own way: no core waits for another
+//! in the middle of a batch, and while one answers, others read. So a long generation does not hold up a short question, and many
 //! clients at the same time share passes through the network. What a client gets does not depend on who else asks: the
 //! [`Reader`] gives the same bits in any company.
 
@@ -12,8 +13,8 @@ use bowline::predict::LanguageModel;
 use bowline::score::{Continuation, Passage, Reader, Reading, Sampling, Word};
 use bowline_kernels::{Isa, Team};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, error::TrySendError};
 
@@ -99,21 +100,27 @@ impl Drop for Counted {
 }
 
 impl Engine {
-    /// Starts the thread; it ends when the engine is dropped and the last job is done. At most `places` jobs wait.
+    /// Starts as many workers as there are threads to use; they end when the engine is dropped and the last job is done.
+    /// At most `places` jobs wait. Each worker has the models packed in its own way, so memory grows with their number.
     pub fn start(
         models: &[Arc<LanguageModel>],
         threads: usize,
         places: usize,
-    ) -> std::io::Result<(Engine, JoinHandle<()>)> {
+    ) -> std::io::Result<(Engine, Vec<JoinHandle<()>>)> {
+        let workers = threads.max(1);
         let (queue, arriving) = mpsc::channel(places.max(1));
         let metrics: Arc<Vec<ModelMetrics>> = Arc::new(models.iter().map(|_| ModelMetrics::default()).collect());
-        let (models, counted) = (models.to_vec(), Arc::clone(&metrics));
-        let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(move || {
-            let (team, isa) = (Arc::new(Team::new(threads)), Isa::detect());
-            let readers = models.into_iter().map(|model| Reader::new(model, Arc::clone(&team), isa)).collect();
-            Worker { readers, metrics: counted, waiting: VecDeque::new(), drawing: Vec::new() }.run(arriving);
-        })?;
-        Ok((Engine { queue, metrics }, thread))
+        let arriving = Arc::new(Arriving { jobs: Mutex::new(arriving), workers });
+        let start = |number: usize| {
+            let (models, counted, arriving) = (models.to_vec(), Arc::clone(&metrics), Arc::clone(&arriving));
+            std::thread::Builder::new().name(format!("engine {number}")).spawn(move || {
+                let (team, isa) = (Arc::new(Team::new(1)), Isa::detect());
+                let readers = models.into_iter().map(|model| Reader::new(model, Arc::clone(&team), isa)).collect();
+                Worker { readers, metrics: counted, waiting: VecDeque::new(), drawing: Vec::new() }.run(&arriving);
+            })
+        };
+        let threads = (1..=workers).map(start).collect::<std::io::Result<Vec<_>>>()?;
+        Ok((Engine { queue, metrics }, threads))
     }
 
     /// Hands a job in. The parts of the answer come as they are found; to give up, drop the receiver.
@@ -143,7 +150,45 @@ impl Engine {
     }
 }
 
-/// The thread's own things.
+/// The end of the queue that the workers share.
+struct Arriving {
+    jobs: Mutex<mpsc::Receiver<Waiting>>,
+    workers: usize,
+}
+
+impl Arriving {
+    /// Moves a worker's share of what has arrived to `waiting`, about a round's words at most, so that the queue's limit
+    /// holds. One with nothing to do waits for a job; false if there will be none any more.
+    fn take(&self, idle: bool, waiting: &mut VecDeque<Waiting>) -> bool {
+        let mut jobs = match self.jobs.try_lock() {
+            Ok(jobs) => jobs,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another one is waiting for a job.
+            Err(TryLockError::WouldBlock) if !idle => return true,
+            Err(TryLockError::WouldBlock) => self.jobs.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        if idle {
+            match jobs.blocking_recv() {
+                Some(job) => waiting.push_back(job),
+                None => return false,
+            }
+        }
+        let words = |w: &Waiting| w.job.sequences.iter().map(|s| s.inputs.len()).sum::<usize>();
+        let mut ready: usize = waiting.iter().map(words).sum();
+        let mut share = jobs.len().div_ceil(self.workers);
+        while ready < WORDS_OF_ROUND
+            && share > 0
+            && let Ok(job) = jobs.try_recv()
+        {
+            ready += words(&job);
+            share -= 1;
+            waiting.push_back(job);
+        }
+        true
+    }
+}
+
+/// A worker's own things.
 struct Worker {
     readers: Vec<Reader>,
     metrics: Arc<Vec<ModelMetrics>>,
@@ -164,23 +209,8 @@ struct Drawing {
 }
 
 impl Worker {
-    fn run(mut self, mut arriving: mpsc::Receiver<Waiting>) {
-        loop {
-            if self.waiting.is_empty() && self.drawing.is_empty() {
-                match arriving.blocking_recv() {
-                    Some(waiting) => self.waiting.push_back(waiting),
-                    None => return,
-                }
-            }
-            // What waits here has left the queue; only as much as a round reads may, so that the queue's limit holds.
-            let words = |w: &Waiting| w.job.sequences.iter().map(|s| s.inputs.len()).sum::<usize>();
-            let mut ready: usize = self.waiting.iter().map(words).sum();
-            while ready < WORDS_OF_ROUND
-                && let Ok(waiting) = arriving.try_recv()
-            {
-                ready += words(&waiting);
-                self.waiting.push_back(waiting);
-            }
+    fn run(mut self, arriving: &Arriving) {
+        while arriving.take(self.waiting.is_empty() && self.drawing.is_empty(), &mut self.waiting) {
             if self.drawing.len() < MOST_DRAWN {
                 let jobs = self.waiting.drain(..).filter(|w| !w.reply.is_closed()).map(Arc::new).collect::<Vec<_>>();
                 for model in 0..self.readers.len() {

@@ -1,7 +1,7 @@
 //! Bowline's HTTP server: the completions API of other servers, a smaller one of its own, and a page to play with.
 //!
 //! A request passes the checks of [`guard`](Options::api_key), is read within the [`Limits`], and becomes a job for the
-//! *engine*, one thread that works on all jobs that are there at the same time. `docs/serve.md` describes the API.
+//! *engine*, whose workers read the jobs that are there at the same time as batches. `docs/serve.md` describes the API.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -99,7 +99,7 @@ pub struct Options {
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
-    engine: JoinHandle<()>,
+    engine: Vec<JoinHandle<()>>,
     stop: (watch::Sender<bool>, watch::Receiver<bool>),
 }
 
@@ -124,7 +124,7 @@ impl Server {
             served.push(ServedModel { name, model: Arc::new(model) });
         }
         let models: Vec<Arc<LanguageModel>> = served.iter().map(|served| Arc::clone(&served.model)).collect();
-        let (engine, thread) = Engine::start(&models, options.threads.max(1), limits.queue)?;
+        let (engine, threads) = Engine::start(&models, options.threads.max(1), limits.queue)?;
         let app = App {
             models: served,
             engine,
@@ -135,7 +135,7 @@ impl Server {
             runs: options.runs.map(|folder| Mutex::new(Runs::new(folder))),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         };
-        Ok(Server { app: Arc::new(app), listener, engine: thread, stop: watch::channel(false) })
+        Ok(Server { app: Arc::new(app), listener, engine: threads, stop: watch::channel(false) })
     }
 
     /// Where it listens.
@@ -166,7 +166,9 @@ impl Server {
         })?;
         runtime.shutdown_timeout(Duration::from_secs(1));
         // With the last request gone, the engine finds its queue closed.
-        let _ = engine.join();
+        for worker in engine {
+            let _ = worker.join();
+        }
         Ok(())
     }
 }
