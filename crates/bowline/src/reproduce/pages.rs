@@ -30,8 +30,15 @@ pub struct Results {
 pub fn page(experiment: Experiment, results: &Results) -> (Page, Vec<Table>) {
     let (title, lead, mut blocks, machine) = match experiment {
         Experiment::Table1 => {
-            let places: Vec<(&str, Size)> =
+            let mut places: Vec<(&str, Size)> =
                 paper::cells().filter(|(data, _)| !paper::WIKITEXT_2_HALVES.contains(data)).collect();
+            // Corpora that the paper does not have come after those it has.
+            for run in &results.runs {
+                let place = (run.config.data.source.as_str(), run.config.size);
+                if !places.contains(&place) {
+                    places.push(place);
+                }
+            }
             perplexities("table1", "Table 1: perplexity of the four models", &places, results)
         }
         Experiment::Table2 => {

@@ -31,8 +31,8 @@ pub struct ReproduceOptions {
     /// Network sizes to run (tables 1, 3, 4 and figure 2) [default: small]
     #[arg(long = "size", value_enum, value_delimiter = ',')]
     sizes: Vec<SizeName>,
-    /// Corpora to run (tables 1 and 4): ptb, wikitext-2 [default: ptb]
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    /// Corpora to run (tables 1 and 4): ptb, wikitext-2, or a folder of your own [default: ptb]
+    #[arg(long, value_delimiter = ',', value_name = "NAME|DIR")]
     data: Vec<String>,
     /// Models to run [default: all four]
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -162,12 +162,12 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn choice(options: &ReproduceOptions, experiment: Experiment) -> anyhow::Result<Choice> {
-    let or = |given: Vec<String>, default: &str| if given.is_empty() { vec![default.to_owned()] } else { given };
     let sizes = if options.sizes.is_empty() { vec![SizeName::Small] } else { options.sizes.clone() };
+    let data = options.data.iter().map(|data| super::train::source(data)).collect();
     let models = options.models.iter().map(|&model| model.try_into()).collect::<bowline::Result<Vec<ModelKind>>>()?;
     Ok(Choice {
         sizes: sizes.into_iter().map(Into::into).collect(),
-        data: or(options.data.clone(), "ptb"),
+        data: if options.data.is_empty() { vec!["ptb".to_owned()] } else { data },
         models: if models.is_empty() { ModelKind::ALL.to_vec() } else { models },
         runs: options.runs.unwrap_or(if experiment == Experiment::Figure1 { 3 } else { 1 }),
         seed: options.seed,

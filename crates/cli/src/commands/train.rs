@@ -73,7 +73,7 @@ fn ngram_config(options: &TrainOptions) -> anyhow::Result<NgramConfig> {
 }
 
 /// A known name, or a path made absolute so that `resume` finds it from anywhere.
-fn source(data: &str) -> String {
+pub(super) fn source(data: &str) -> String {
     if data == "demo" || data::by_name(data).is_some() {
         return data.to_owned();
     }

@@ -1,0 +1,87 @@
+//! `bowline reproduce`: cells that are stopped and gone on with, plans, pages, and what is refused.
+
+#![cfg(unix)]
+
+mod common;
+
+use common::{Ended, Place, bowline, finish, result};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Two cells of Table 1 on the place's own corpus, with networks that are trained in a moment.
+fn table1(place: &Place, out: &str) -> Command {
+    table1_of(place, out, "re,al")
+}
+
+fn table1_of(place: &Place, out: &str, models: &str) -> Command {
+    let mut command = bowline(["reproduce", "table1", "--models", models, "--epochs", "6", "--data"]);
+    command.arg(place.path("corpus")).arg("--out").arg(place.path(out));
+    for setting in ["hidden=24", "batch=4", "unroll=8", "checkpoint.every_seconds=0"] {
+        command.args(["--set", setting]);
+    }
+    command
+}
+
+fn cells(place: &Place, out: &str) -> [PathBuf; 2] {
+    ["re", "al"].map(|model| place.path(out).join(format!("corpus-small-{model}")))
+}
+
+#[test]
+fn cells_that_were_killed_end_in_the_same_numbers() {
+    let place = Place::new();
+    let json = finish(table1(&place, "whole").arg("--json")).success().json();
+    assert_eq!(json["experiment"], "table1");
+    let expected = cells(&place, "whole").map(|run| result(&run));
+    assert_eq!(json["cells"][1]["test"], expected[1].metrics["test"]);
+    let csv = |out: &str| fs::read_to_string(place.path(out).join("table1-report/table1.csv")).unwrap();
+    assert_eq!(csv("whole").lines().count(), 3, "a head and two cells");
+    assert_eq!(csv("whole").lines().next().unwrap(), "data,size,model,valid,test,paper_valid,paper_test,epochs,seed");
+
+    // Killed in the first cell, then in the second, then let alone; two jobs at a time the last time.
+    for cell in cells(&place, "killed") {
+        let mut child = table1(&place, "killed").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let begin = Instant::now();
+        while !cell.join("best/model.safetensors").exists() && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let said = finish(table1(&place, "killed").args(["--jobs", "2"])).success();
+    assert!(said.stdout.contains("report.html"), "{}", said.stdout);
+    assert_eq!(csv("killed"), csv("whole"));
+    for (run, expected) in cells(&place, "killed").iter().zip(&expected) {
+        assert_eq!(result(run).weights, expected.weights);
+    }
+
+    // A third call has nothing left to do, and a page is made without running anything.
+    let before = fs::metadata(cells(&place, "killed")[0].join("events.jsonl")).unwrap().modified().unwrap();
+    finish(&mut table1(&place, "killed")).success();
+    finish(table1(&place, "killed").arg("--no-run")).success();
+    assert_eq!(fs::metadata(cells(&place, "killed")[0].join("events.jsonl")).unwrap().modified().unwrap(), before);
+    let page = fs::read_to_string(place.path("killed").join("table1-report/report.html")).unwrap();
+    assert!(page.contains("not run") && page.contains("VD-LSTM +RE"), "the paper's cells are shown as not run");
+}
+
+#[test]
+fn a_plan_says_what_is_left_and_runs_nothing() {
+    let place = Place::new();
+    let said = finish(table1(&place, "plan").arg("--dry-run")).success();
+    assert!(said.stdout.contains("corpus-small-re") && said.stdout.contains("not begun"), "{}", said.stdout);
+    assert!(said.stdout.contains("6 epochs to go") && said.stdout.contains("2 cells, about"), "{}", said.stdout);
+    assert!(!place.path("plan").exists());
+}
+
+#[test]
+fn another_run_in_a_cell_s_place_is_refused_before_anything_is_run() {
+    let place = Place::new();
+    finish(table1_of(&place, "out", "al").args(["--set", "hidden=12"])).success();
+    let refused: Ended = finish(&mut table1(&place, "out"));
+    let message = refused.error();
+    assert!(message.contains("there is a run with other settings in this folder: `hidden` is 12, not 24"), "{message}");
+    assert!(!cells(&place, "out")[0].exists(), "the first cell was not begun");
+    let kn = finish(&mut table1_of(&place, "other", "kn"));
+    assert!(kn.error().contains("`kn` is not a network"), "{}", kn.error());
+}
