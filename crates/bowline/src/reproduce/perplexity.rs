@@ -29,10 +29,10 @@ pub(super) fn table(name: &str, caption: &str, places: &[(&str, Size)], runs: &[
             Column::text("model"),
             Column::number("valid"),
             Column::number("paper").key("paper_valid"),
-            Column::number("difference").key("difference_valid"),
+            Column::number("diff.").key("difference_valid"),
             Column::number("test"),
             Column::number("paper").key("paper_test"),
-            Column::number("difference").key("difference_test"),
+            Column::number("diff.").key("difference_test"),
             Column::number("epochs"),
             Column::number("seed"),
             Column::text("state"),
@@ -63,7 +63,10 @@ fn row(data: &str, size: Size, model: ModelKind, run: Option<&RunRecord>) -> Vec
         Cell::difference(over(test, paper_test), 2),
         run.map_or(Cell::Empty, |run| Cell::number(run.epochs.len() as f64, 0)),
         run.map_or(Cell::Empty, |run| Cell::number(run.config.seed as f64, 0)),
-        Cell::text(run.map_or("not run".to_owned(), RunRecord::progress)),
+        match run {
+            None => Cell::Empty,
+            Some(run) => Cell::text(if run.summary.is_some() { "finished" } else { "not finished" }),
+        },
     ]
 }
 

@@ -38,12 +38,14 @@ fn cell(choice: &Choice, beta: f32, tau: f32, run: u32) -> Cell {
     let mut config = Config {
         seed,
         hidden: 300,
-        init: 0.05,
+        init: 0.1,
+        classifier_init: 1e-5,
         keep: KeepProb(1.0),
         batch: 5,
-        epochs: choice.epochs.unwrap_or(12),
-        learning_rate: 0.1,
-        decay: 1.0,
+        epochs: choice.epochs.unwrap_or(40),
+        learning_rate: 0.05,
+        decay: 0.85,
+        decay_after: 28,
         select: Selection::Last,
         unit_vectors: true,
         ..preset(Size::Small, ModelKind::Al, "ptb")
