@@ -95,4 +95,16 @@ mod tests {
             assert_eq!(Streams::new(&ids, 4, 5).windows(), 0);
         }
     }
+
+    #[test]
+    fn a_target_s_position_is_where_it_stands_in_the_split() {
+        let ids: Vec<u32> = (100..153).collect();
+        let (streams, mut window) = (Streams::new(&ids, 4, 5), Window::default());
+        for index in 0..streams.windows() {
+            streams.read(index, &mut window);
+            for (row, &target) in window.targets.iter().enumerate() {
+                assert_eq!(ids[streams.target_position(index, row)], target);
+            }
+        }
+    }
 }

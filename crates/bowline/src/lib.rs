@@ -30,5 +30,6 @@ pub mod score;
 pub mod storage;
 pub mod subspace;
 pub mod vocabulary;
+pub mod wording;
 
 pub use error::{Error, Result};

@@ -3,6 +3,7 @@
 use crate::interrupt::Interrupt;
 use bowline::event::{Event, Progress};
 use bowline::run::Watch;
+pub use bowline::wording::grouped;
 use std::cell::Cell;
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -162,19 +163,6 @@ pub fn note(line: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// 12345678 as 12,345,678.
-pub fn grouped(n: usize) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// Seconds as people say them.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
@@ -193,8 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_times_are_easy_to_read() {
-        assert_eq!([0, 999, 1000, 2_088_628].map(grouped), ["0", "999", "1,000", "2,088,628"]);
+    fn times_are_easy_to_read() {
         assert_eq!([0.4, 59.6, 754.0, 7384.0, f64::NAN].map(duration), ["0s", "1m00s", "12m34s", "2h03m", "?"]);
     }
 }

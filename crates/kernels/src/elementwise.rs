@@ -127,4 +127,26 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn rows_get_length_1_at_any_number_of_threads_and_rows_of_zeros_stay() {
+        for isa in Isa::available() {
+            for (rows, columns) in [(1, 1), (7, 3), (301, 37)] {
+                let mut x = numbers(4, rows * columns);
+                x[..columns].fill(0.0);
+                let scaled = [1, 2, 3].map(|threads| {
+                    let mut scaled = x.clone();
+                    normalize_rows(&Team::new(threads), isa, &mut scaled, columns);
+                    scaled
+                });
+                assert!(scaled.iter().all(|other| *other == scaled[0]));
+                assert!(scaled[0][..columns].iter().all(|&x| x == 0.0));
+                for (row, before) in scaled[0].chunks(columns).zip(x.chunks(columns)).skip(1) {
+                    let length: f64 = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+                    assert!((length - 1.0).abs() < 1e-6, "{length}");
+                    assert!(row.iter().zip(before).all(|(a, b)| a.signum() == b.signum() || *b == 0.0));
+                }
+            }
+        }
+    }
 }

@@ -52,6 +52,7 @@ fn inputs(model: &LanguageModel, words: &[prompt::Word]) -> Vec<u32> {
 pub async fn next(State(app): Shared, request: Request) -> Result<Response, Problem> {
     let fields = app.fields(request).await?;
     let fields = Fields(&fields);
+    fields.only(&["model", "text", "k"])?;
     let number = app.model(fields.text("model")?)?;
     let model = &app.models[number].model;
     let k = fields.count("k", 1, MOST_WORDS)?.unwrap_or(10);
@@ -89,6 +90,7 @@ async fn drawn(app: &App, model: usize, sequence: Sequence) -> Result<Vec<bowlin
 pub async fn score(State(app): Shared, request: Request) -> Result<Response, Problem> {
     let fields = app.fields(request).await?;
     let fields = Fields(&fields);
+    fields.only(&["model", "text", "top", "carry"])?;
     let number = app.model(fields.text("model")?)?;
     let model = &app.models[number].model;
     let top = fields.count("top", 0, 20)?.unwrap_or(0);
@@ -143,6 +145,7 @@ pub async fn score(State(app): Shared, request: Request) -> Result<Response, Pro
 pub async fn neighbours(State(app): Shared, request: Request) -> Result<Response, Problem> {
     let fields = app.fields(request).await?;
     let fields = Fields(&fields);
+    fields.only(&["model", "word", "k"])?;
     let number = app.model(fields.text("model")?)?;
     let model = Arc::clone(&app.models[number].model);
     let k = fields.count("k", 1, MOST_WORDS)?.unwrap_or(12);
@@ -167,6 +170,7 @@ pub async fn neighbours(State(app): Shared, request: Request) -> Result<Response
 pub async fn generate(State(app): Shared, request: Request) -> Result<Response, Problem> {
     let fields = app.fields(request).await?;
     let fields = Fields(&fields);
+    fields.only(&["model", "text", "words", "temperature", "top_k", "top_p", "seed", "unk"])?;
     let number = app.model(fields.text("model")?)?;
     let model = &app.models[number].model;
     let text = fields.text("text")?.unwrap_or("");

@@ -13,6 +13,16 @@ impl<'a> Fields<'a> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
+    /// Refuses fields other than these: a misspelt one would be left out in silence.
+    pub fn only(&self, names: &[&str]) -> Result<(), Problem> {
+        match self.0.keys().find(|name| !names.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => {
+                Err(Problem::invalid(format!("there is no field `{name}` here; there are: {}", names.join(", "))))
+            }
+        }
+    }
+
     /// A string.
     pub fn text(&self, name: &'static str) -> Result<Option<&'a str>, Problem> {
         match self.get(name) {

@@ -82,6 +82,9 @@ fn malformed_requests_are_refused_with_the_field_at_fault() {
     for (path, body, status) in [
         ("/api/next", r#"{"text": 3}"#, 400),
         ("/api/next", r#"{"k": 0}"#, 400),
+        ("/api/next", r#"{"phrase": "the"}"#, 400),
+        ("/api/score", r#"{"txt": "the"}"#, 400),
+        ("/api/generate", r#"{"max_tokens": 3}"#, 400),
         ("/api/next", r#"{"k": 1001}"#, 400),
         ("/api/score", r#"{"text": ["a"]}"#, 400),
         ("/api/score", r#"{"top": 100}"#, 400),

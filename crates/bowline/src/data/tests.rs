@@ -542,6 +542,17 @@ fn locate_finds_what_fetch_brought_and_says_how_to_get_it() {
 }
 
 #[test]
+fn the_halves_of_wikitext_2_have_its_files() {
+    assert_eq!(half("wikitext-2-half1"), Some(("wikitext-2", 0)));
+    assert_eq!(half("wikitext-2-half2"), Some(("wikitext-2", 1)));
+    for name in ["wikitext-2", "wikitext-2-half3", "ptb-half1", "wikitext-2-half"] {
+        assert_eq!(half(name), None, "{name}");
+    }
+    assert_eq!(by_name("wikitext-2-half2").unwrap().name, "wikitext-2");
+    assert!(by_name("ptb-half1").is_none());
+}
+
+#[test]
 fn the_catalog_is_consistent() {
     for corpus in &CATALOG {
         assert_eq!(by_name(corpus.name).unwrap().title, corpus.title);

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::config::Config;
 use super::{CONFIG, VOCABULARY, WEIGHTS};
+use crate::wording::grouped;
 
 /// What the card says beyond what the model's own sizes say.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -222,19 +223,6 @@ fn shell_word(text: &str) -> String {
         return text;
     }
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// `4,650,000`
-pub(super) fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut shown = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
 }
 
 #[cfg(test)]

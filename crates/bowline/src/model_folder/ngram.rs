@@ -14,6 +14,7 @@ use crate::ngram::{MAX_ORDER, NgramModel, arpa, stored};
 use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
 use crate::vocabulary::Vocabulary;
+use crate::wording::grouped;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,8 +84,8 @@ impl NgramFolder {
         let summary = format!(
             "{description}. Its n-grams have up to {} words, its vocabulary {}; it has {} n-grams",
             model.order(),
-            super::card::grouped(model.vocab()),
-            super::card::grouped(model.ngrams().iter().sum()),
+            grouped(model.vocab()),
+            grouped(model.ngrams().iter().sum()),
         );
         write_if_other(&dir.join(CARD), &card.to_ngram_markdown(&summary, &hash))?;
         Ok(hash)

@@ -24,7 +24,7 @@ pub use page::{Block, Figure, Page, Section};
 pub use record::{Beginning, RunRecord, State, read_runs};
 pub use scale::{Axis, Scale};
 pub use table::{Align, Cell, Column, Table};
-pub use text::{date, duration, grouped};
+pub use text::{date, duration};
 pub use training::{curves_section, results_table, run_section, training_page};
 
 #[cfg(test)]

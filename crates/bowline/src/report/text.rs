@@ -1,5 +1,7 @@
 //! Text on its way into a figure or page: escaped, measured, and numbers as people read them.
 
+use crate::wording::group_digits;
+
 /// Text for the inside of XML and HTML, attributes included. Characters that XML does not allow become U+FFFD.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -86,23 +88,7 @@ pub(super) fn number(value: f64, decimals: usize) -> String {
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     // What is rounded to zero has no sign.
     let sign = if value < 0.0 && text.bytes().any(|b| b.is_ascii_digit() && b != b'0') { "\u{2212}" } else { "" };
-    format!("{sign}{}{rest}", group(whole))
-}
-
-fn group(digits: &str) -> String {
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// 12345678 as 12,345,678.
-pub fn grouped(n: usize) -> String {
-    group(&n.to_string())
+    format!("{sign}{}{rest}", group_digits(whole))
 }
 
 /// Seconds as people say them: `12 min 34 s`.

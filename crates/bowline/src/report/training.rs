@@ -4,8 +4,9 @@ use super::curves::{divergence_chart, learning_rate_chart, training_chart, valid
 use super::page::{Block, Page, Section};
 use super::record::{RunRecord, State};
 use super::table::{Cell, Column, Table};
-use super::text::{date, duration, grouped, number};
+use super::text::{date, duration, number};
 use crate::paper::BAND;
+use crate::wording::grouped;
 
 /// A page that shows runs side by side: results, curves, and what each was made of.
 pub fn training_page(runs: &[RunRecord]) -> Page {

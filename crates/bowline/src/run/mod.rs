@@ -77,3 +77,35 @@ pub(crate) fn check_length(config: &Config, corpus: &Corpus) -> Result<()> {
     corpus.valid.require_tokens(2, "an evaluation")?;
     corpus.test.require_tokens(2, "an evaluation")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demo(train_start: usize, train_words: usize, valid_words: usize) -> Result<Corpus> {
+        open_corpus(&DataConfig {
+            source: "demo".to_owned(),
+            train_start,
+            train_words,
+            valid_words,
+            ..DataConfig::default()
+        })
+    }
+
+    #[test]
+    fn a_piece_of_a_text_has_the_vocabulary_of_the_whole() {
+        let (whole, piece) = (demo(0, 0, 0).unwrap(), demo(700, 2_000, 300).unwrap());
+        assert_eq!(piece.train.ids, whole.train.ids[700..2_700]);
+        assert_eq!(piece.valid.ids, whole.valid.ids[..300]);
+        assert_eq!((piece.test, piece.vocabulary), (whole.test, whole.vocabulary));
+        assert_eq!(demo(700, 0, 0).unwrap().train.ids, whole.train.ids[700..]);
+    }
+
+    #[test]
+    fn a_piece_must_lie_within_the_text() {
+        for (start, words) in [(0, 10_000_000), (149_000, 5_000), (10_000_000, 0), (usize::MAX, usize::MAX)] {
+            let message = demo(start, words, 0).unwrap_err().to_string();
+            assert!(message.contains("and the training text has"), "{message}");
+        }
+    }
+}

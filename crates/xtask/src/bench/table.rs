@@ -5,6 +5,7 @@
 //! table can be made from `raw.jsonl` at any time.
 
 use anyhow::{Context, Result, ensure};
+use bowline::wording::grouped;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -255,15 +256,7 @@ fn median(sorted: &[f64]) -> Option<f64> {
 
 /// Rounded, with a comma before every third digit: `12,345`.
 fn thousands(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    grouped(value.round() as usize)
 }
 
 #[cfg(test)]
