@@ -10,7 +10,7 @@ use crate::buffer::Buffer;
 use crate::matrix::Mat;
 use crate::pack::{PackedB, ROW_BLOCK, Strided, TERM_BLOCK};
 use crate::simd::{Simd, multiversion};
-use crate::team::{SMALL_PRODUCT, Team};
+use crate::team::{SMALL_PRODUCT, Team, rows_per_job};
 use std::cell::RefCell;
 
 /// Terms between two requests for memory that will be needed soon.
@@ -33,19 +33,11 @@ pub fn gemm(team: &Team, a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
     if m == 0 || n == 0 {
         return;
     }
-    let rows = rows_per_job(m, team.threads());
+    let rows = rows_per_job(m, team.threads(), ROW_BLOCK);
     team.for_each_unless(m * n * b.k < SMALL_PRODUCT, c.chunks_mut(rows * n).enumerate(), |(job, c)| {
         let first = job * rows;
         gemm_alone(a.rows(first..first + c.len() / n), b, c, into);
     });
-}
-
-/// A few jobs per thread, in whole tiles, so that a thread that is held up costs little.
-fn rows_per_job(m: usize, threads: usize) -> usize {
-    if threads == 1 {
-        return m;
-    }
-    m.div_ceil(4 * threads).next_multiple_of(20).min(ROW_BLOCK * 2)
 }
 
 thread_local! {

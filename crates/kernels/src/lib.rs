@@ -28,4 +28,4 @@ pub use gemm::{Into, gemm, gemm_alone};
 pub use matrix::Mat;
 pub use pack::PackedB;
 pub use peak::peak_gflops;
-pub use team::Team;
+pub use team::{Team, rows_per_job};

@@ -7,15 +7,17 @@ use super::gram::{Gram, GramLoss};
 use super::question::Question;
 use crate::params::Params;
 use bowline_kernels::loss::{self, Augment, Bias, Loss};
-use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Precision, Team, elementwise, gemm, gemm_alone};
+use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Precision, Team, elementwise, gemm, gemm_alone, rows_per_job};
 use std::sync::{Mutex, PoisonError};
 
-/// Rows of logits in a block.
-const BLOCK: usize = 50;
+/// Rows of logits in a block, at most. How many are taken changes nothing but the speed.
+const BLOCK: usize = 120;
 
-/// Rows in a block where nothing but speed depends on it: all members of the team have work, in whole tiles.
+/// Rows whose shares of the bias's gradient are added up first; blocks are multiples of it.
+const BIAS_ROWS: usize = 10;
+
 fn block(rows: usize, team: &Team) -> usize {
-    rows.div_ceil(team.threads()).next_multiple_of(10).clamp(1, BLOCK)
+    rows_per_job(rows, team.threads(), BLOCK)
 }
 
 /// How the augmented loss is to be computed (section 3).
@@ -66,7 +68,7 @@ pub struct Classifier {
     losses: Vec<Loss>,
     /// Buffers for a block of asked rows and their logits each, as many as ever were in use at a time.
     answers: Mutex<Vec<Vec<f32>>>,
-    /// (blocks, V): each block's share of the bias's gradient, when there is a bias.
+    /// (T B / BIAS_ROWS, V): shares of the bias's gradient, when there is a bias.
     d_bias: Buffer,
     augmented: Augmented,
     gram: Gram,
@@ -173,8 +175,9 @@ impl Classifier {
         let (isa, v, d, n) = (self.isa, self.vocab, self.hidden, temperatures.len());
         let mut logits = std::mem::take(&mut self.logits);
         let bias = self.bias(params);
-        let jobs = logits.chunks_mut(BLOCK * v).zip(h.chunks(BLOCK * d));
-        team.for_each(jobs.zip(targets.chunks(BLOCK)).zip(nll.chunks_mut(BLOCK * n)), |(((z, h), targets), nll)| {
+        let block = block(targets.len(), team);
+        let jobs = logits.chunks_mut(block * v).zip(h.chunks(block * d));
+        team.for_each(jobs.zip(targets.chunks(block)).zip(nll.chunks_mut(block * n)), |(((z, h), targets), nll)| {
             gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
             let mut tempered = Vec::new();
             for ((z, &target), nll) in z.chunks_exact(v).zip(targets).zip(nll.chunks_exact_mut(n)) {
@@ -276,28 +279,29 @@ impl Classifier {
         let mut d_scores = std::mem::take(&mut self.augmented.d_scores);
         let mut d_bias = std::mem::take(&mut self.d_bias);
         if !tied {
-            d_bias.grow(rows.div_ceil(BLOCK) * v);
+            d_bias.grow(rows.div_ceil(BIAS_ROWS) * v);
             d_bias.fill(0.0);
         }
         let bias = self.bias(params);
+        let block = block(rows, team);
         let flow_rows = augment.filter(|a| a.flow).map_or(0, |_| rows);
-        let d_score_blocks = or_nothing(d_scores[..flow_rows * v].chunks_mut(BLOCK * v));
-        let d_bias_blocks = or_nothing(d_bias.chunks_mut(v));
+        let d_score_blocks = or_nothing(d_scores[..flow_rows * v].chunks_mut(block * v));
+        let d_bias_blocks = or_nothing(d_bias.chunks_mut(block / BIAS_ROWS * v));
         let jobs = logits[..rows * v]
-            .chunks_mut(BLOCK * v)
+            .chunks_mut(block * v)
             .zip(d_score_blocks)
-            .zip(h.chunks(BLOCK * d))
-            .zip(d_h.chunks_mut(BLOCK * d))
-            .zip(targets.chunks(BLOCK))
-            .zip(losses.chunks_mut(BLOCK))
+            .zip(h.chunks(block * d))
+            .zip(d_h.chunks_mut(block * d))
+            .zip(targets.chunks(block))
+            .zip(losses.chunks_mut(block))
             .zip(d_bias_blocks)
-            .zip((0..rows).step_by(BLOCK));
+            .zip((0..rows).step_by(block));
         team.for_each(jobs, |(((((((z, d_scores), h), d_h), targets), losses), d_bias), first)| {
             // z = W h
             gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
             let mut d_scores = d_scores.chunks_exact_mut(v);
             for (i, ((z, &target), loss)) in z.chunks_exact_mut(v).zip(targets).zip(losses).enumerate() {
-                let d_bias = bias.map(|_| &mut *d_bias);
+                let d_bias = bias.map(|_| &mut d_bias[i / BIAS_ROWS * v..][..v]);
                 let aug = augment.map(|a| self.target(a, first + i, target, a.gamma * scale));
                 *loss = self.word_loss(isa, z, bias, target, cross, aug, d_scores.next(), d_bias);
             }
@@ -424,12 +428,13 @@ impl Classifier {
         }
         let embedding = if tied { &self.weights } else { &aug.embedding };
         let log_rows = if augment.flow { n * v } else { 0 };
-        let logs = or_nothing(aug.log_targets[..log_rows].chunks_mut(BLOCK * v));
+        let block = block(n, team);
+        let logs = or_nothing(aug.log_targets[..log_rows].chunks_mut(block * v));
         let jobs = aug.targets[..n * v]
-            .chunks_mut(BLOCK * v)
+            .chunks_mut(block * v)
             .zip(logs)
-            .zip(aug.vectors[..n * d].chunks(BLOCK * d))
-            .zip(aug.negentropies[..n].chunks_mut(BLOCK));
+            .zip(aug.vectors[..n * d].chunks(block * d))
+            .zip(aug.negentropies[..n].chunks_mut(block));
         team.for_each(jobs, |(((s, log), u), negentropies)| {
             gemm_alone(Mat::new(u, negentropies.len(), d), embedding, s, Into::Overwrite);
             let mut log = log.chunks_exact_mut(v);
