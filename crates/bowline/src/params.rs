@@ -2,6 +2,7 @@
 
 use crate::architecture::{Architecture, Tensor};
 use bowline_kernels::Buffer;
+use std::ops::Range;
 
 /// A value for every trainable weight: the weights themselves, or their gradient.
 #[derive(Clone, Debug)]
@@ -83,6 +84,13 @@ impl Params {
         LayerParams { w_ih, w_hh, bias: &rest[..4 * d] }
     }
 
+    /// Where one LSTM layer's `w_ih`, `w_hh` and `bias` are in the flat buffer.
+    pub fn layer_ranges(&self, layer: usize) -> [Range<usize>; 3] {
+        let (matrix, at) = (4 * self.architecture.hidden.pow(2), self.layer_offset(layer));
+        let end = self.layer_offset(layer + 1);
+        [at..at + matrix, at + matrix..at + 2 * matrix, at + 2 * matrix..end]
+    }
+
     /// One LSTM layer, for writing.
     pub fn layer_mut(&mut self, layer: usize) -> LayerParamsMut<'_> {
         let (d, at) = (self.architecture.hidden, self.layer_offset(layer));
@@ -141,6 +149,8 @@ mod tests {
                 assert_eq!(p.layer(l).w_ih, named(&format!("rnn.weight_ih_l{l}")));
                 assert_eq!(p.layer(l).w_hh, named(&format!("rnn.weight_hh_l{l}")));
                 assert_eq!(p.layer(l).bias, named(&format!("rnn.bias_l{l}")));
+                let parts = [p.layer(l).w_ih, p.layer(l).w_hh, p.layer(l).bias];
+                assert_eq!(p.layer_ranges(l).map(|range| &p.data()[range]), parts);
             }
             assert_eq!(p.classifier(), named(if tied { "encoder.weight" } else { "decoder.weight" }));
             assert_eq!(p.classifier_bias(), (!tied).then(|| named("decoder.bias")));

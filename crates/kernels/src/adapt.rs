@@ -367,6 +367,16 @@ unsafe fn matrix_block<S: Simd, const R: usize>(
     // SAFETY: the caller's promise; the last register of a row is partial.
     unsafe {
         for at in (0..whole).step_by(S::LANES) {
+            // The rows that come next: what is moved does not stay in the cache from one segment to the next.
+            if at % 16 == 0 {
+                for i in R..2 * R {
+                    S::prefetch(weights.0.wrapping_add(i * d + at));
+                    S::prefetch(weights.1.wrapping_add(i * d + at));
+                    if !weights.2.is_null() {
+                        S::prefetch(weights.2.wrapping_add(i * d + at));
+                    }
+                }
+            }
             matrix_register::<S, R, true>(weights, d_z, h, d_h, columns, d, at, S::LANES, rule);
         }
         if whole < d {

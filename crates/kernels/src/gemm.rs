@@ -16,6 +16,9 @@ use std::cell::RefCell;
 /// Terms between two requests for memory that will be needed soon.
 const GROUP: usize = 4;
 
+/// Panels that a single row is multiplied with at a time.
+const ABREAST: usize = 4;
+
 /// What becomes of what was in `C`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Into {
@@ -130,6 +133,12 @@ pub(crate) unsafe fn panels<S: Simd, P: Product<S>>(a: Strided, b: *const f32, c
     let full = 2 * S::LANES;
     let mut j = 0;
     while j < n {
+        if block.rows == 1 && n - j >= ABREAST * full {
+            // SAFETY: as many full panels as are abreast start at j * terms; the rest is the caller's promise.
+            unsafe { row::<S, P>(a, b.add(j * terms + first * full), c.add(j), block) };
+            j += ABREAST * full;
+            continue;
+        }
         let columns = full.min(n - j);
         let registers = columns.div_ceil(S::LANES);
         // SAFETY: panel j starts at j * terms and is `registers` registers wide; the rest is the caller's promise.
@@ -147,6 +156,37 @@ pub(crate) unsafe fn panels<S: Simd, P: Product<S>>(a: Strided, b: *const f32, c
             }
         }
         j += columns;
+    }
+}
+
+/// One row against panels abreast: alone, each would wait for its own two sums at every term.
+#[inline(always)]
+unsafe fn row<S: Simd, P: Product<S>>(a: Strided, panels: *const f32, c: *mut f32, block: Block) {
+    let Block { depth, terms, overwrite, .. } = block;
+    let full = 2 * S::LANES;
+    // SAFETY: the caller's promise; all panels and columns are whole.
+    unsafe {
+        let mut sums = [[S::splat(0.0); 2]; ABREAST];
+        if !overwrite {
+            for (p, sums) in sums.iter_mut().enumerate() {
+                for (v, sum) in sums.iter_mut().enumerate() {
+                    *sum = S::load(c.add(p * full + v * S::LANES));
+                }
+            }
+        }
+        for at in 0..depth {
+            let x = S::splat(*a.data.add(at * a.term));
+            for (p, sums) in sums.iter_mut().enumerate() {
+                for (v, sum) in sums.iter_mut().enumerate() {
+                    *sum = P::add(*sum, x, S::load(panels.add(p * full * terms + at * full + v * S::LANES)));
+                }
+            }
+        }
+        for (p, sums) in sums.iter().enumerate() {
+            for (v, sum) in sums.iter().enumerate() {
+                S::store(c.add(p * full + v * S::LANES), *sum);
+            }
+        }
     }
 }
 
@@ -276,7 +316,7 @@ mod tests {
     use crate::reference::{self, numbers};
 
     /// Sizes around every edge: tiles, panels, blocks.
-    const SHAPES: [(usize, usize, usize); 13] = [
+    const SHAPES: [(usize, usize, usize); 14] = [
         (240, 256, 24),
         (1, 1, 1),
         (3, 7, 5),
@@ -290,6 +330,7 @@ mod tests {
         (250, 31, 49),
         (2, 600, 31),
         (33, 0, 9),
+        (1, 300, 223),
     ];
 
     #[test]

@@ -10,11 +10,12 @@
 //! (Krause et al., equations 5 to 8; the plain form has `theta <- theta + lambda (theta_0 - theta) - eta g`). Dropout is
 //! off, nothing is clipped, and the state goes on as the weights before the step computed it.
 
+use super::lstm::ByColumns;
 use super::{Network, State};
 use crate::batch::Window;
 use crate::params::Params;
 use bowline_kernels::adapt::{self, Rule, Weights};
-use bowline_kernels::{Into, Mat, PackedB, Precision, gemm};
+use bowline_kernels::{Into, Mat, gemm};
 use std::ops::Range;
 
 /// What moves the weights, and the room it needs. The trained weights in it never change.
@@ -22,24 +23,22 @@ pub struct Adaptation {
     trained: Params,
     scale: Option<Params>,
     rule: Rule,
-    /// `H^T`, (d, T).
-    states: PackedB,
     /// (T, d): what the classifier saw, and the gradient by it.
     h: Vec<f32>,
     d_h: Vec<f32>,
     /// (V, T): logits, then their gradient.
-    z: Vec<f32>,
+    z: ByColumns,
+    /// (4d, T): a layer's gates, then their gradient.
+    gates: ByColumns,
     log_sums: Vec<f64>,
     partial: Vec<f32>,
-    gradient: Params,
     /// The rows of an untied embedding that have moved.
     moved: Vec<u32>,
     has_moved: Vec<bool>,
 }
 
-/// Where the parts of a model are in its flat buffer.
+/// Where the classifier is in a model's flat buffer.
 struct Parts {
-    layers: Range<usize>,
     matrix: Range<usize>,
     bias: Range<usize>,
 }
@@ -50,7 +49,7 @@ impl Parts {
         let (words, d) = (a.vocab * a.hidden, a.hidden);
         let end = words + a.layers * (8 * d * d + 4 * d);
         let matrix = if a.tied { 0..words } else { end..end + words };
-        Parts { layers: words..end, bias: if a.tied { 0..0 } else { matrix.end..matrix.end + a.vocab }, matrix }
+        Parts { bias: if a.tied { 0..0 } else { matrix.end..matrix.end + a.vocab }, matrix }
     }
 }
 
@@ -72,13 +71,12 @@ impl Adaptation {
         let a = trained.architecture();
         Adaptation {
             rule: Rule { rate: rate as f32, decay: decay as f32, epsilon, mean: mean as f32 },
-            states: PackedB::new(network.isa(), Precision::F32),
             h: Vec::new(),
             d_h: Vec::new(),
-            z: Vec::new(),
+            z: ByColumns::new(network.isa()),
+            gates: ByColumns::new(network.isa()),
             log_sums: Vec::new(),
             partial: Vec::new(),
-            gradient: Params::zeros(a),
             moved: Vec::new(),
             has_moved: vec![false; a.vocab],
             trained,
@@ -109,10 +107,10 @@ impl Adaptation {
         self.h.clear();
         self.h.extend_from_slice(network.hidden(steps, 1));
         let h = &self.h;
-        self.states.pack_columns_alone(a.hidden, steps, |t| &h[t * a.hidden..(t + 1) * a.hidden]);
-        self.z.resize(a.vocab * steps, 0.0);
-        let matrix = Mat::new(params.classifier(), a.vocab, a.hidden);
-        gemm(network.team(), matrix, &self.states, &mut self.z, Into::Overwrite);
+        let ByColumns { states, values } = &mut self.z;
+        states.pack_columns_alone(a.hidden, steps, |t| &h[t * a.hidden..(t + 1) * a.hidden]);
+        values.resize(a.vocab * steps, 0.0);
+        gemm(network.team(), Mat::new(params.classifier(), a.vocab, a.hidden), states, values, Into::Overwrite);
     }
 
     /// `-log y_target` of the last window that the network read, at each temperature: (T, temperatures) into `nll`.
@@ -133,9 +131,9 @@ impl Adaptation {
         self.log_sums.resize(steps, 0.0);
         for (i, &temperature) in temperatures.iter().enumerate() {
             let inverse = 1.0 / temperature;
-            adapt::log_sums(network.isa(), &self.z, bias, steps, inverse, &mut self.log_sums);
+            adapt::log_sums(network.isa(), &self.z.values, bias, steps, inverse, &mut self.log_sums);
             for (t, &target) in targets.iter().enumerate() {
-                let logit = self.z[target as usize * steps + t] + bias.map_or(0.0, |b| b[target as usize]);
+                let logit = self.z.values[target as usize * steps + t] + bias.map_or(0.0, |b| b[target as usize]);
                 nll[t * temperatures.len() + i] = self.log_sums[t] - f64::from(logit * inverse);
             }
         }
@@ -144,8 +142,8 @@ impl Adaptation {
     /// The distribution that `h` (d) means at a temperature, (V) into `out`.
     pub fn distribution(&mut self, network: &Network, params: &Params, h: &[f32], temperature: f32, out: &mut [f32]) {
         let a = params.architecture();
-        self.states.pack_columns_alone(a.hidden, 1, |_| h);
-        gemm(network.team(), Mat::new(params.classifier(), a.vocab, a.hidden), &self.states, out, Into::Overwrite);
+        self.z.states.pack_columns_alone(a.hidden, 1, |_| h);
+        gemm(network.team(), Mat::new(params.classifier(), a.vocab, a.hidden), &self.z.states, out, Into::Overwrite);
         if let Some(bias) = params.classifier_bias() {
             out.iter_mut().zip(bias).for_each(|(z, b)| *z += b);
         }
@@ -155,14 +153,27 @@ impl Adaptation {
 }
 
 impl Network {
-    /// Takes new weights for the layers alone. An [`Adaptation`] reads the classifier's where they lie.
-    pub fn pack_layers(&mut self, params: &Params) {
+    /// Takes new recurrent weights. The others are read where they lie.
+    pub fn pack_recurrent(&mut self, params: &Params) {
         for (l, layer) in self.layers.iter_mut().enumerate() {
-            layer.pack(&self.team, &params.layer(l), true);
+            layer.pack_recurrent(&self.team, &params.layer(l));
         }
     }
 
-    /// Scores a segment (`nll` as in [`Adaptation::classify`]), then moves the weights and takes the layers' new ones.
+    /// [`Network::read`] of one stream whose weights are moving.
+    pub fn read_moving(&mut self, params: &Params, window: &Window, state: &mut State, adaptation: &mut Adaptation) {
+        assert!(window.batch == 1 && window.steps <= self.steps * self.batch);
+        let (d, steps) = (self.architecture.hidden, window.steps);
+        super::embedding::forward(params.embedding(), &window.inputs, None, d, &mut self.inputs[..steps * d]);
+        for l in 0..self.layers.len() {
+            let (below, above) = self.layers.split_at_mut(l);
+            let x = below.last().map_or(&self.inputs[..steps * d], |layer| layer.output(steps, 1));
+            let (params, room) = (params.layer(l), &mut adaptation.gates);
+            above[0].forward_unpacked(&self.team, &params, x, &mut state.layers[l], steps, room);
+        }
+    }
+
+    /// Scores a segment (`nll` as in [`Adaptation::classify`]), then moves the weights and takes the new recurrent ones.
     pub fn adapt(
         &mut self,
         params: &mut Params,
@@ -172,15 +183,14 @@ impl Network {
         temperatures: &[f32],
         nll: &mut [f64],
     ) {
-        self.run_layers(params, segment, state, None);
+        self.read_moving(params, segment, state, adaptation);
         let (steps, isa) = (segment.steps, self.isa);
         let d = self.architecture.hidden;
         adaptation.logits(self, params, steps);
         adaptation.losses(self, params, &segment.targets, temperatures, nll);
         // dZ = Y - Y*
-        let Adaptation { trained, scale, rule, h, d_h, z, log_sums, partial, gradient, moved, has_moved, .. } =
-            adaptation;
-        let (rule, scale) = (*rule, scale.as_ref());
+        let Adaptation { trained, scale, rule, h, d_h, z, gates, log_sums, partial, moved, has_moved } = adaptation;
+        let (rule, scale, z) = (*rule, scale.as_ref(), &mut z.values);
         if temperatures != [1.0] {
             adapt::log_sums(isa, z, params.classifier_bias(), steps, 1.0, log_sums);
         }
@@ -205,27 +215,27 @@ impl Network {
             let d_bias: Vec<f32> = z.chunks_exact(steps).map(|row| row.iter().sum()).collect();
             part(params, parts.bias, &mut |weights| adapt::step(&self.team, isa, weights, &d_bias, rule));
         }
-        // The layers: the way back, then their step.
+        // The layers: the way back through their gates, then the step of each matrix, which gives the gradient below it.
         self.d_above[..steps * d].copy_from_slice(d_h);
         for l in (0..self.layers.len()).rev() {
             let (below, above) = self.layers.split_at_mut(l);
             let x = below.last().map_or(&self.inputs[..steps * d], |layer| layer.output(steps, 1));
-            above[0].backward(
-                &self.team,
-                &params.layer(l),
-                x,
-                None,
-                (steps, 1),
-                &self.d_above[..steps * d],
-                &mut gradient.layer_mut(l),
-                &mut self.d_below[..steps * d],
-                &mut self.scratch,
-                &mut self.unused,
-            );
+            let d_output = &self.d_above[..steps * d];
+            let before = above[0].backward_unpacked(&self.team, steps, d_output, &mut self.unused, gates);
+            let d_gates = &gates.values;
+            let [w_ih, w_hh, bias] = params.layer_ranges(l);
+            part(params, w_ih, &mut |weights| {
+                let d_x = &mut self.d_below[..steps * d];
+                adapt::matrix_step(&self.team, isa, weights, d_gates, x, steps, rule, d_x, partial);
+            });
+            part(params, w_hh, &mut |weights| {
+                // What it gives has gone down the chain already.
+                adapt::matrix_step(&self.team, isa, weights, d_gates, before, steps, rule, d_h, partial);
+            });
+            let d_bias: Vec<f32> = d_gates.chunks_exact(steps).map(|row| row.iter().sum()).collect();
+            part(params, bias, &mut |weights| adapt::step(&self.team, isa, weights, &d_bias, rule));
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
-        let layers = &gradient.data()[parts.layers.clone()];
-        part(params, parts.layers, &mut |weights| adapt::step(&self.team, isa, weights, layers, rule));
         // The embedding: a tied one has made its way back with the classifier; of another one, the rows that ever moved do.
         if !self.architecture.tied {
             let nothing = vec![0.0; d];
@@ -242,6 +252,6 @@ impl Network {
             let row = word as usize * d..(word as usize + 1) * d;
             part(params, row, &mut |weights| adapt::step(&self.team, isa, weights, d_x, forward));
         }
-        self.pack_layers(params);
+        self.pack_recurrent(params);
     }
 }

@@ -16,6 +16,20 @@ pub struct LayerState {
     pub c: Vec<f32>,
 }
 
+/// Room for a product with a matrix as it lies, `W X^T`.
+pub(super) struct ByColumns {
+    /// `X^T`, (d, T).
+    pub(super) states: PackedB,
+    /// The result, a row for each row of the matrix and a column for each step.
+    pub(super) values: Vec<f32>,
+}
+
+impl ByColumns {
+    pub(super) fn new(isa: Isa) -> ByColumns {
+        ByColumns { states: PackedB::new(isa, Precision::F32), values: Vec::new() }
+    }
+}
+
 /// The buffers and packed weights of a layer, allocated once.
 pub struct Lstm {
     isa: Isa,
@@ -65,6 +79,11 @@ impl Lstm {
         self.recurrent.pack(team, params.w_hh, for_backward);
     }
 
+    /// Takes new recurrent weights alone, as [`Lstm::forward_unpacked`] needs them.
+    pub(super) fn pack_recurrent(&mut self, team: &Team, params: &LayerParams<'_>) {
+        self.recurrent.pack(team, params.w_hh, true);
+    }
+
     /// From the inputs (T, B, d) to [`Lstm::output`]; `state` is carried in and out.
     pub fn forward(
         &mut self,
@@ -76,21 +95,49 @@ impl Lstm {
         (steps, batch): (usize, usize),
     ) {
         let d = self.hidden;
-        let step = batch * d;
+        let gates = &mut self.gates[..steps * batch * 4 * d];
+        team.for_each(gates.chunks_mut(batch * 4 * d), |gates| {
+            gates.chunks_exact_mut(4 * d).for_each(|row| row.copy_from_slice(bias));
+        });
+        gemm(team, Mat::new(x, steps * batch, d), &self.input_weights, gates, Into::Accumulate);
+        self.chain(team, state, mask, (steps, batch));
+    }
+
+    /// [`Lstm::forward`] of one stream without masks, with `W_ih` as it lies: for weights that change after every few words,
+    /// so that packing them would not pay. The gates' inputs are computed as `W_ih X^T`; every sum has its terms in the same
+    /// order.
+    pub(super) fn forward_unpacked(
+        &mut self,
+        team: &Team,
+        params: &LayerParams<'_>,
+        x: &[f32],
+        state: &mut LayerState,
+        steps: usize,
+        room: &mut ByColumns,
+    ) {
+        let d = self.hidden;
+        room.states.pack_columns_alone(d, steps, |t| &x[t * d..(t + 1) * d]);
+        room.values.resize(4 * d * steps, 0.0);
+        room.values.chunks_exact_mut(steps).zip(params.bias).for_each(|(row, &b)| row.fill(b));
+        gemm(team, Mat::new(params.w_ih, 4 * d, d), &room.states, &mut room.values, Into::Accumulate);
+        for (t, gates) in self.gates.chunks_exact_mut(4 * d).take(steps).enumerate() {
+            gates.iter_mut().zip(room.values[t..].iter().step_by(steps)).for_each(|(to, x)| *to = *x);
+        }
+        self.chain(team, state, None, (steps, 1));
+    }
+
+    /// From the inputs' share of the gates to the states, step by step.
+    fn chain(&mut self, team: &Team, state: &mut LayerState, mask: Option<&[f32]>, (steps, batch): (usize, usize)) {
+        let step = batch * self.hidden;
         self.cells[..step].copy_from_slice(&state.c);
         self.states[..step].copy_from_slice(&state.h);
         if let Some(mask) = mask {
             self.states[..step].iter_mut().zip(mask).for_each(|(h, m)| *h *= m);
         }
-        let gates = &mut self.gates[..steps * 4 * step];
-        team.for_each(gates.chunks_mut(batch * 4 * d), |gates| {
-            gates.chunks_exact_mut(4 * d).for_each(|row| row.copy_from_slice(bias));
-        });
-        gemm(team, Mat::new(x, steps * batch, d), &self.input_weights, gates, Into::Accumulate);
         let mut window = recurrent::Window {
             steps,
             batch,
-            gates,
+            gates: &mut self.gates[..steps * 4 * step],
             cells: &mut self.cells[..(steps + 1) * step],
             tanh_cells: &mut self.tanh_cells[..steps * step],
             states: &mut self.states[..(steps + 1) * step],
@@ -124,18 +171,7 @@ impl Lstm {
         unused: &mut [f32],
     ) {
         let (d, rows) = (self.hidden, steps * batch);
-        let step = batch * d;
-        let mut window = recurrent::Window {
-            steps,
-            batch,
-            gates: &mut self.gates[..rows * 4 * d],
-            cells: &mut self.cells[..(steps + 1) * step],
-            tanh_cells: &mut self.tanh_cells[..rows * d],
-            states: &mut self.states[..(steps + 1) * step],
-            last_state: unused,
-            mask,
-        };
-        recurrent::backward(team, &self.recurrent, &mut window, d_output, &mut self.d_cell);
+        self.chain_back(team, mask, (steps, batch), d_output, unused);
         let d_gates = Mat::new(&self.gates[..rows * 4 * d], rows, 4 * d);
         // gates = x W_ih^T + h~' W_hh^T + b, where h~' is the masked state of the step before
         scratch.pack(team, Mat::new(x, rows, d));
@@ -145,5 +181,47 @@ impl Lstm {
         elementwise::column_sums(team, self.isa, &self.gates[..rows * 4 * d], d_params.bias);
         scratch.pack(team, Mat::new(params.w_ih, 4 * d, d));
         gemm(team, d_gates, scratch, d_x, Into::Overwrite);
+    }
+
+    /// From `d_output` to the gradient by the gates before their activation.
+    fn chain_back(
+        &mut self,
+        team: &Team,
+        mask: Option<&[f32]>,
+        (steps, batch): (usize, usize),
+        d_output: &[f32],
+        unused: &mut [f32],
+    ) {
+        let step = batch * self.hidden;
+        let mut window = recurrent::Window {
+            steps,
+            batch,
+            gates: &mut self.gates[..steps * 4 * step],
+            cells: &mut self.cells[..(steps + 1) * step],
+            tanh_cells: &mut self.tanh_cells[..steps * step],
+            states: &mut self.states[..(steps + 1) * step],
+            last_state: unused,
+            mask,
+        };
+        recurrent::backward(team, &self.recurrent, &mut window, d_output, &mut self.d_cell);
+    }
+
+    /// [`Lstm::backward`] of what [`Lstm::forward_unpacked`] read, as far as the gates: the gradient by them before their
+    /// activation, (4d, T), is left in `room`. What `W_hh` was multiplied with, (T, d), is returned.
+    pub(super) fn backward_unpacked(
+        &mut self,
+        team: &Team,
+        steps: usize,
+        d_output: &[f32],
+        unused: &mut [f32],
+        room: &mut ByColumns,
+    ) -> &[f32] {
+        let d = self.hidden;
+        self.chain_back(team, None, (steps, 1), d_output, unused);
+        room.values.resize(4 * d * steps, 0.0);
+        for (t, gates) in self.gates.chunks_exact(4 * d).take(steps).enumerate() {
+            room.values[t..].iter_mut().step_by(steps).zip(gates).for_each(|(to, x)| *to = *x);
+        }
+        &self.states[..steps * d]
     }
 }

@@ -37,7 +37,7 @@ impl Dynamic {
     ) -> Dynamic {
         let (architecture, segment) = (params.architecture(), settings.segment);
         let mut network = Network::new(architecture, team, isa, Use::Train, segment, 1);
-        network.pack_layers(params);
+        network.pack_recurrent(params);
         let (rate, decay, epsilon) = (settings.rate, settings.decay, settings.epsilon);
         let adaptation = Adaptation::new(&network, params.clone(), scale, rate, decay, epsilon);
         let state = State::zeros(architecture, 1);
@@ -78,7 +78,7 @@ impl Body for Dynamic {
 
     fn reset(&mut self) {
         self.adaptation.restore(&mut self.params);
-        self.network.pack_layers(&self.params);
+        self.network.pack_recurrent(&self.params);
         self.state.reset();
         self.read.clear();
     }
@@ -108,7 +108,8 @@ impl Body for Dynamic {
                         self.before.copy_from(&self.state);
                     }
                     self.read.extend_from_slice(&window.inputs);
-                    self.network.read(&self.params, &window, &mut self.state, None);
+                    let (params, state) = (&self.params, &mut self.state);
+                    self.network.read_moving(params, &window, state, &mut self.adaptation);
                     self.hidden.extend_from_slice(self.network.hidden(n, 1));
                     if let Some(ask) = ask {
                         let k = ask.temperatures.len();
