@@ -6,6 +6,7 @@
 //! cost more than the arithmetic. So the logits are computed as `Z^T = W H^T`, which reads `W` where it lies; their softmax
 //! goes down the columns; and one pass over the rows of `W` then gives both `dH = dZ W` (of the old row) and the new row.
 
+use crate::buffer::Buffer;
 use crate::cpu::Isa;
 use crate::math::exp;
 use crate::simd::{Simd, multiversion};
@@ -118,15 +119,15 @@ pub fn matrix_step(
     columns: usize,
     rule: Rule,
     d_h: &mut [f32],
-    partial: &mut Vec<f32>,
+    partial: &mut Buffer,
 ) {
     weights.check();
     assert!(columns > 0 && h.len().is_multiple_of(columns) && d_h.len() == h.len());
     let d = h.len() / columns;
     assert!(d > 0 && d_z.len().is_multiple_of(columns) && weights.now.len() == d_z.len() / columns * d);
     let rows = (d_z.len() / columns).div_ceil(PIECES).max(1);
-    partial.clear();
-    partial.resize(PIECES * h.len(), 0.0);
+    partial.resize(PIECES * h.len());
+    partial.fill(0.0);
     let jobs = weights
         .now
         .chunks_mut(rows * d)
@@ -513,7 +514,9 @@ mod tests {
                 let (d_z, h) = (numbers(4, rows * columns), numbers(5, columns * d));
                 for scale in [None, Some(&r[..])] {
                     let run = |threads| {
-                        let (mut now, mut d_h, mut partial) = (x.clone(), vec![7.0; columns * d], vec![3.0; 5]);
+                        let (mut now, mut d_h, mut partial) = (x.clone(), vec![7.0; columns * d], Buffer::new());
+                        partial.grow(5);
+                        partial.fill(3.0);
                         let weights = Weights { now: &mut now, trained: &x0, scale };
                         let team = Team::new(threads);
                         matrix_step(&team, isa, weights, &d_z, &h, columns, RULE, &mut d_h, &mut partial);

@@ -158,7 +158,7 @@ impl Team {
 /// as much as 8 rows do, measured with the classifier of a medium model).
 pub fn rows_per_job(rows: usize, threads: usize, most: usize) -> usize {
     let time = |job: usize| rows.div_ceil(job).div_ceil(threads) * (job + 8);
-    (10..=most.max(10)).rev().filter(|job| job % 10 == 0).min_by_key(|&job| time(job)).unwrap_or(10)
+    (1..=most / 10).rev().map(|tens| 10 * tens).min_by_key(|&job| time(job)).unwrap_or(10)
 }
 
 /// Elements (of memory to pass over, or multiply-adds of a product) below which a piece of work is done sooner by the
@@ -266,7 +266,7 @@ mod tests {
         for threads in 1..=4 {
             for rows in [1, 9, 100, 359, 700, 800, 2600, 10_000] {
                 let job = rows_per_job(rows, threads, 120);
-                assert!(job % 10 == 0 && job <= 120, "{job}");
+                assert!(job.is_multiple_of(10) && job <= 120, "{job}");
                 let longest = rows.div_ceil(job).div_ceil(threads) * job;
                 let even = rows.div_ceil(threads);
                 assert!(

@@ -15,7 +15,7 @@ use super::{Network, State};
 use crate::batch::Window;
 use crate::params::Params;
 use bowline_kernels::adapt::{self, Rule, Weights};
-use bowline_kernels::{Into, Mat, gemm};
+use bowline_kernels::{Buffer, Into, Mat, gemm};
 use std::ops::Range;
 
 /// What moves the weights, and the room it needs. The trained weights in it never change.
@@ -24,14 +24,14 @@ pub struct Adaptation {
     scale: Option<Params>,
     rule: Rule,
     /// (T, d): what the classifier saw, and the gradient by it.
-    h: Vec<f32>,
+    h: Buffer,
     d_h: Vec<f32>,
     /// (V, T): logits, then their gradient.
     z: ByColumns,
     /// (4d, T): a layer's gates, then their gradient.
     gates: ByColumns,
     log_sums: Vec<f64>,
-    partial: Vec<f32>,
+    partial: Buffer,
     /// The rows of an untied embedding that have moved.
     moved: Vec<u32>,
     has_moved: Vec<bool>,
@@ -71,12 +71,12 @@ impl Adaptation {
         let a = trained.architecture();
         Adaptation {
             rule: Rule { rate: rate as f32, decay: decay as f32, epsilon, mean: mean as f32 },
-            h: Vec::new(),
+            h: Buffer::new(),
             d_h: Vec::new(),
             z: ByColumns::new(network.isa()),
             gates: ByColumns::new(network.isa()),
             log_sums: Vec::new(),
-            partial: Vec::new(),
+            partial: Buffer::new(),
             moved: Vec::new(),
             has_moved: vec![false; a.vocab],
             trained,
@@ -104,8 +104,8 @@ impl Adaptation {
     /// The logits (V, T) of the last window that the network read, `Z^T = W H^T`.
     fn logits(&mut self, network: &Network, params: &Params, steps: usize) {
         let a = params.architecture();
-        self.h.clear();
-        self.h.extend_from_slice(network.hidden(steps, 1));
+        self.h.resize(steps * a.hidden);
+        self.h.copy_from_slice(network.hidden(steps, 1));
         let h = &self.h;
         let ByColumns { states, values } = &mut self.z;
         states.pack_columns_alone(a.hidden, steps, |t| &h[t * a.hidden..(t + 1) * a.hidden]);
