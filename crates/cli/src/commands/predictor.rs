@@ -1,4 +1,5 @@
-//! How a model predicts, on the command line: the flags that `eval`, `score` and `next` share, and the predictor they mean.
+//! How a model predicts, on the command line: the flags that `eval`, `score`, `next`, `generate` and `serve` share, and the
+//! predictor they mean.
 
 use crate::terminal::{Bar, note};
 use bowline::Error;
@@ -11,6 +12,8 @@ use bowline::predictor::{
 };
 use bowline_kernels::{Isa, Team};
 use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -259,11 +262,31 @@ impl Setup {
         Ok(())
     }
 
+    /// A MODEL and what is mixed in, ready to predict, for commands that have no corpus at hand: what must be known
+    /// beforehand has to lie beside the models.
+    pub fn known(
+        model: &Path,
+        others: &[PathBuf],
+        options: &PredictorOptions,
+        threads: usize,
+    ) -> anyhow::Result<Setup> {
+        let paths: Vec<PathBuf> = std::iter::once(model).chain(others.iter().map(|p| &**p)).map(Into::into).collect();
+        let mut setup = Setup::new(Member::load_all(&paths)?, options, threads)?;
+        setup.need_scales(None)?;
+        setup.need_known_weights()?;
+        Ok(setup)
+    }
+
     /// The predictor that all this means; the weights must be known.
     pub fn predictor(&self) -> anyhow::Result<Box<dyn Predictor>> {
+        self.predictor_of(&self.team)
+    }
+
+    /// The same with another team at work on it.
+    pub fn predictor_of(&self, team: &Arc<Team>) -> anyhow::Result<Box<dyn Predictor>> {
         let mut all = Vec::new();
         for (member, settings) in self.members.iter().zip(&self.settings) {
-            all.push(member.predictor(&self.team, self.isa, settings)?);
+            all.push(member.predictor(team, self.isa, settings)?);
         }
         let weights = self.weights.clone().unwrap_or_else(|| vec![1.0 / all.len() as f64; all.len()]);
         let joined: Box<dyn Predictor> = match (all.len(), all.pop()) {
@@ -328,7 +351,7 @@ impl Setup {
     }
 
     /// For commands that have no validation text to fit the weights on.
-    pub fn need_known_weights(&self) -> anyhow::Result<()> {
+    fn need_known_weights(&self) -> anyhow::Result<()> {
         if self.weights.is_some() {
             return Ok(());
         }
@@ -343,6 +366,17 @@ impl Setup {
             ([only], Some(settings)) if settings.title() == "static" => only.kind.clone(),
             _ => self.title(),
         }
+    }
+
+    /// How it predicts, with all settings, for programs.
+    pub fn details(&self) -> Value {
+        let weights = self.weights.as_deref().unwrap_or_default();
+        let member = |((m, s), weight): ((&Member, &NeuralSettings), &f64)| match m.params() {
+            Some(_) => json!({"model": m.title(), "weight": weight, "settings": s}),
+            None => json!({"model": m.title(), "weight": weight}),
+        };
+        let members: Vec<Value> = self.members.iter().zip(&self.settings).zip(weights).map(member).collect();
+        json!({"members": members, "mix": self.mix_name, "recency": self.recency})
     }
 
     /// How it predicts, in a few words.
