@@ -137,20 +137,19 @@ fn every_number_is_the_predictor_s() {
 #[test]
 fn what_one_request_teaches_never_reaches_another() {
     let server = running(1);
-    let before: Vec<String> = requests().into_iter().map(|request| essence(server.complete(request))).collect();
-    // Something else, long enough to be learned and remembered, and one that is given up in the middle.
-    let lesson = "dog ran fast . ".repeat(40);
-    server.complete(json!({"prompt": lesson, "max_tokens": 20, "echo": true, "logprobs": 1}));
-    let body =
-        json!({"prompt": lesson, "max_tokens": 4000, "stream": true, "unk": true, "stop": ["never"]}).to_string();
-    let mut given_up = server.connect();
-    std::io::Write::write_all(&mut given_up, &common::post("/v1/completions", body.as_bytes())).unwrap();
-    drop(given_up);
-    let after: Vec<String> = requests().into_iter().map(|request| essence(server.complete(request))).collect();
-    assert_eq!(before, after);
-    // A fresh server says the same.
     let fresh = running(1);
-    assert_eq!(essence(fresh.complete(requests().remove(0))), before[0]);
+    let lesson = "dog ran fast . ".repeat(40);
+    for request in requests() {
+        let before = essence(server.complete(request.clone()));
+        // Something else, long enough to be learned and remembered, and one that is given up in the middle.
+        server.complete(json!({"prompt": lesson, "max_tokens": 20, "echo": true, "logprobs": 1}));
+        let body = json!({"prompt": lesson, "max_tokens": 4000, "stream": true, "stop": ["never"]}).to_string();
+        let mut given_up = server.connect();
+        std::io::Write::write_all(&mut given_up, &common::post("/v1/completions", body.as_bytes())).unwrap();
+        drop(given_up);
+        assert_eq!(essence(server.complete(request.clone())), before);
+        assert_eq!(essence(fresh.complete(request)), before);
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod recency;
 mod settings;
 mod statistics;
 mod stored;
+mod table;
 mod telling;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,7 @@ pub use recency::Recency;
 pub use settings::{CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettings, NeuralSettings, short};
 pub use statistics::{GradientScale, fingerprint};
 pub use stored::{Stored, StoredMixture};
+pub use table::{PredictorRow, PredictorTable};
 pub use telling::Telling;
 pub use tune::{Found, Tuner, perplexity};
 
