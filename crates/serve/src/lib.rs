@@ -134,7 +134,7 @@ impl Server {
         for offer in models {
             let model = match offer.into() {
                 Offer::Trained(model) => {
-                    let model = Arc::new(model);
+                    let model = Arc::new(*model);
                     minds.iter_mut().for_each(|minds| minds.push(Mind::Trained(Arc::clone(&model))));
                     Model::Trained(model)
                 }
@@ -148,7 +148,7 @@ impl Server {
                     for (minds, predictor) in minds.iter_mut().zip(predictors) {
                         minds.push(Mind::Way(Teller { predictor, eos, unk }));
                     }
-                    Model::Way { member: model, title, details }
+                    Model::Way { member: Box::new(model), title, details }
                 }
             };
             let name = unused_name(&served, &name_of(model.folder()));

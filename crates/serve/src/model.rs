@@ -23,14 +23,14 @@ pub struct Way {
 /// What [`Server::new`](crate::Server::new) takes.
 pub enum Offer {
     /// A network as it was trained. Requests share passes through it.
-    Trained(LanguageModel),
+    Trained(Box<LanguageModel>),
     /// Anything else. Requests are answered one by one, and each begins with nothing read.
     Way(Box<Way>),
 }
 
 impl From<LanguageModel> for Offer {
     fn from(model: LanguageModel) -> Offer {
-        Offer::Trained(model)
+        Offer::Trained(Box::new(model))
     }
 }
 
@@ -41,7 +41,7 @@ pub enum Model {
     /// A model with another way of predicting: how, in words and in full.
     Way {
         /// The first model.
-        member: Member,
+        member: Box<Member>,
         /// How it predicts, in a few words.
         title: String,
         /// How it predicts, with all settings.

@@ -45,7 +45,7 @@ fn a_report_shows_the_ways_of_predicting_where_they_were_measured() {
     let dir = tempfile::tempdir().unwrap();
     let (place, out) = (dir.path().join("re"), dir.path().join("out"));
     let without = run(&place);
-    let plain = training_page(&[without.clone()]);
+    let plain = training_page(std::slice::from_ref(&without));
     assert_eq!(predictors_section(&without), None);
     table().save(&place).unwrap();
     let with = run(&place);

@@ -130,7 +130,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<ExitCode> {
 fn offer(options: &ServeOptions, path: &Path) -> anyhow::Result<Offer> {
     let plain = !options.predictor.any() && options.others.is_empty();
     if plain && !bowline::model_folder::is_ngram(&bowline::model_folder::resolve(path)?) {
-        return Ok(Offer::Trained(LanguageModel::load(path)?));
+        return Ok(LanguageModel::load(path)?.into());
     }
     let mut setup = Setup::known(path, &options.others, &options.predictor, 1)?;
     // One for each thread: none waits for another.
