@@ -161,6 +161,19 @@ fn the_table_has_every_way_and_is_written_for_machines() {
             "model,technique,settings,valid,test,microseconds_per_token,relative_cost\n\"run\",\"static\","
         )
     );
+    // It is kept beside the run, and the report shows it.
+    let kept: Value = serde_json::from_slice(&fs::read(run.join("predictors.json")).unwrap()).unwrap();
+    assert_eq!(kept["rows"], answer["rows"]);
+    assert_eq!(kept["weights"].as_str().unwrap().len(), 64);
+    let out = place.path("report");
+    let report = finish(bowline(["report", "--json", "--out"]).arg(&out).args([&run, &other])).json();
+    let files = report["files"].as_array().unwrap();
+    assert_eq!(files.iter().filter(|file| file.as_str().unwrap().contains("predictor")).count(), 3, "{files:?}");
+    let shown = fs::read_to_string(out.join("predictors-run.csv")).unwrap();
+    assert_eq!(shown.lines().count(), rows.len() + 1);
+    let html = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(html.contains("Ways of predicting of run") && !html.contains("Ways of predicting of other"));
+    assert!(!html.contains("are of other weights"));
 }
 
 #[test]

@@ -41,8 +41,10 @@ async function begin() {
   }
   find("state").textContent = "";
   for (const part of Object.values(parts)) part.start(list.data, list.runs);
-  const million = (model) => (model.parameters / 1e6).toFixed(model.parameters < 1e6 ? 2 : 1) + "M parameters";
-  find("footer-models").textContent = list.data.map((model) => `${model.id}: ${model.kind}, ${million(model)}, ${model.vocabulary.toLocaleString("en")} words`).join(" \u00b7 ");
+  // An n-gram model has no parameters in this sense; a model that does not predict as it was trained says how it does.
+  const million = (model) => model.parameters ? `, ${(model.parameters / 1e6).toFixed(model.parameters < 1e6 ? 2 : 1)}M parameters` : "";
+  const way = (model) => model.predictor ? `, predicts as ${model.predictor.title}` : "";
+  find("footer-models").textContent = list.data.map((model) => `${model.id}: ${model.kind}${million(model)}, ${model.vocabulary.toLocaleString("en")} words${way(model)}`).join(" \u00b7 ");
   const wanted = location.hash.slice(1);
   open(parts[wanted] ? wanted : "next");
   document.documentElement.dataset.ready = "yes";

@@ -35,7 +35,9 @@ const update = settled(200, [find("neighbours-list")], async (outdated) => {
 });
 
 export function start(models) {
-  find("neighbours-model").append(...models.map((model) => make("option", { value: model.id }, model.id)));
+  // The words of n-gram models have no vectors.
+  const networks = models.filter((model) => model.parameters);
+  find("neighbours-model").append(...(networks.length ? networks : models).map((model) => make("option", { value: model.id }, model.id)));
   find("neighbours-model").addEventListener("change", update);
   input.addEventListener("input", update);
 }

@@ -4,6 +4,7 @@ use crate::connections::{Connection, Connections};
 use crate::engine::Engine;
 use crate::guard::Guard;
 use crate::metrics::Metrics;
+use crate::model::Model;
 use crate::problem::Problem;
 use crate::runs::Runs;
 use crate::{Limits, api, completions, page, tokenizer};
@@ -14,7 +15,6 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use bowline::predict::LanguageModel;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -46,7 +46,7 @@ pub struct ServedModel {
     /// The name of its folder, made unique.
     pub name: String,
     /// The model.
-    pub model: Arc<LanguageModel>,
+    pub model: Arc<Model>,
 }
 
 /// A handler's view of the server.

@@ -6,9 +6,13 @@
 //! in the middle of a batch, and while one answers, others read. So a long generation does not hold up a short question, and many
 //! clients at the same time share passes through the network. What a client gets does not depend on who else asks: the
 //! [`Reader`] gives the same bits in any company.
+//!
+//! A model with another way of predicting has no batches: a worker answers a job about it from beginning to end, with a
+//! predictor of its own ([`Teller`]).
 
 use crate::metrics::ModelMetrics;
 use crate::problem::Problem;
+use crate::teller::Teller;
 use bowline::predict::LanguageModel;
 use bowline::score::{Continuation, Passage, Reader, Reading, Sampling, Word};
 use bowline_kernels::{Isa, Team};
@@ -69,6 +73,14 @@ pub enum Part {
     Word(usize, usize, Word),
 }
 
+/// What a worker predicts with; one for each model.
+pub enum Mind {
+    /// A network as it was trained, to be packed in the worker's own way.
+    Trained(Arc<LanguageModel>),
+    /// Another way of predicting.
+    Way(Teller),
+}
+
 /// The place where jobs are handed in.
 #[derive(Debug)]
 pub struct Engine {
@@ -77,9 +89,11 @@ pub struct Engine {
 }
 
 /// A job and where its answer goes.
-struct Waiting {
-    job: Job,
-    reply: UnboundedSender<Part>,
+pub struct Waiting {
+    /// What is wanted.
+    pub job: Job,
+    /// Where the answer goes.
+    pub reply: UnboundedSender<Part>,
     /// Counts the job as long as it is there.
     _place: Counted,
 }
@@ -100,26 +114,29 @@ impl Drop for Counted {
 }
 
 impl Engine {
-    /// Starts as many workers as there are threads to use; they end when the engine is dropped and the last job is done.
-    /// At most `places` jobs wait. Each worker has the models packed in its own way, so memory grows with their number.
-    pub fn start(
-        models: &[Arc<LanguageModel>],
-        threads: usize,
-        places: usize,
-    ) -> std::io::Result<(Engine, Vec<JoinHandle<()>>)> {
-        let workers = threads.max(1);
+    /// Starts a worker for each element of `workers`, which says what it predicts with; they end when the engine is
+    /// dropped and the last job is done. At most `places` jobs wait. Each worker has the models packed in its own way, so
+    /// memory grows with their number.
+    pub fn start(workers: Vec<Vec<Mind>>, places: usize) -> std::io::Result<(Engine, Vec<JoinHandle<()>>)> {
         let (queue, arriving) = mpsc::channel(places.max(1));
-        let metrics: Arc<Vec<ModelMetrics>> = Arc::new(models.iter().map(|_| ModelMetrics::default()).collect());
-        let arriving = Arc::new(Arriving { jobs: Mutex::new(arriving), workers });
-        let start = |number: usize| {
-            let (models, counted, arriving) = (models.to_vec(), Arc::clone(&metrics), Arc::clone(&arriving));
-            std::thread::Builder::new().name(format!("engine {number}")).spawn(move || {
+        let models = workers.first().map_or(0, Vec::len);
+        let metrics: Arc<Vec<ModelMetrics>> = Arc::new((0..models).map(|_| ModelMetrics::default()).collect());
+        let is_way = |mind: &Mind| matches!(mind, Mind::Way(_));
+        let one_by_one = workers.first().map(|minds| minds.iter().map(is_way).collect()).unwrap_or_default();
+        let arriving = Arc::new(Arriving { jobs: Mutex::new(arriving), workers: workers.len(), one_by_one });
+        let start = |(number, minds): (usize, Vec<Mind>)| {
+            let (counted, arriving) = (Arc::clone(&metrics), Arc::clone(&arriving));
+            std::thread::Builder::new().name(format!("engine {}", number + 1)).spawn(move || {
                 let (team, isa) = (Arc::new(Team::new(1)), Isa::detect());
-                let readers = models.into_iter().map(|model| Reader::new(model, Arc::clone(&team), isa)).collect();
-                Worker { readers, metrics: counted, waiting: VecDeque::new(), drawing: Vec::new() }.run(&arriving);
+                let ready = |mind| match mind {
+                    Mind::Trained(model) => Ready::Reader(Box::new(Reader::new(model, Arc::clone(&team), isa))),
+                    Mind::Way(teller) => Ready::Teller(teller),
+                };
+                let minds = minds.into_iter().map(ready).collect();
+                Worker { minds, metrics: counted, waiting: VecDeque::new(), drawing: Vec::new() }.run(&arriving);
             })
         };
-        let threads = (1..=workers).map(start).collect::<std::io::Result<Vec<_>>>()?;
+        let threads = workers.into_iter().enumerate().map(start).collect::<std::io::Result<Vec<_>>>()?;
         Ok((Engine { queue, metrics }, threads))
     }
 
@@ -154,11 +171,14 @@ impl Engine {
 struct Arriving {
     jobs: Mutex<mpsc::Receiver<Waiting>>,
     workers: usize,
+    /// Of each model, whether its jobs are answered one by one.
+    one_by_one: Vec<bool>,
 }
 
 impl Arriving {
     /// Moves a worker's share of what has arrived to `waiting`, about a round's words at most, so that the queue's limit
-    /// holds. One with nothing to do waits for a job; false if there will be none any more.
+    /// holds. A job that is answered by itself ends the share: what comes after it is for who is free sooner. One with
+    /// nothing to do waits for a job; false if there will be none any more.
     fn take(&self, idle: bool, waiting: &mut VecDeque<Waiting>) -> bool {
         let mut jobs = match self.jobs.try_lock() {
             Ok(jobs) => jobs,
@@ -178,6 +198,7 @@ impl Arriving {
         let mut share = jobs.len().div_ceil(self.workers);
         while ready < WORDS_OF_ROUND
             && share > 0
+            && !waiting.back().is_some_and(|last| self.one_by_one[last.job.model])
             && let Ok(job) = jobs.try_recv()
         {
             ready += words(&job);
@@ -188,9 +209,15 @@ impl Arriving {
     }
 }
 
+/// A model as a worker has it.
+enum Ready {
+    Reader(Box<Reader>),
+    Teller(Teller),
+}
+
 /// A worker's own things.
 struct Worker {
-    readers: Vec<Reader>,
+    minds: Vec<Ready>,
     metrics: Arc<Vec<ModelMetrics>>,
     waiting: VecDeque<Waiting>,
     drawing: Vec<Drawing>,
@@ -213,70 +240,26 @@ impl Worker {
         while arriving.take(self.waiting.is_empty() && self.drawing.is_empty(), &mut self.waiting) {
             if self.drawing.len() < MOST_DRAWN {
                 let jobs = self.waiting.drain(..).filter(|w| !w.reply.is_closed()).map(Arc::new).collect::<Vec<_>>();
-                for model in 0..self.readers.len() {
+                for model in 0..self.minds.len() {
                     let jobs: Vec<_> = jobs.iter().filter(|w| w.job.model == model).collect();
-                    if !jobs.is_empty() {
-                        self.read(model, &jobs);
+                    match &mut self.minds[model] {
+                        _ if jobs.is_empty() => {}
+                        Ready::Reader(reader) => read(reader, &self.metrics[model], &mut self.drawing, &jobs),
+                        Ready::Teller(teller) => jobs.iter().for_each(|job| teller.answer(job, &self.metrics[model])),
                     }
                 }
             }
-            for model in 0..self.readers.len() {
+            for model in 0..self.minds.len() {
                 self.draw(model);
             }
             self.drawing.retain(|drawing| drawing.words_left > 0 && !drawing.job.reply.is_closed());
         }
     }
 
-    /// Reads the sequences of some jobs as one batch, and begins their continuations.
-    fn read(&mut self, model: usize, jobs: &[&Arc<Waiting>]) {
-        let reader = &mut self.readers[model];
-        let sequences: Vec<(&Arc<Waiting>, usize, &Sequence)> = jobs
-            .iter()
-            .flat_map(|job| job.job.sequences.iter().enumerate().map(move |(number, s)| (*job, number, s)))
-            .collect();
-        // After each word but the last comes the next one. The last one is read only where something is to follow, which
-        // nobody knows yet; what is asked about it is thrown away.
-        let targets: Vec<Vec<u32>> =
-            sequences.iter().map(|(_, _, s)| s.inputs.iter().skip(1).copied().chain([0]).collect()).collect();
-        let passages: Vec<Passage<'_>> = sequences
-            .iter()
-            .zip(&targets)
-            .map(|((_, _, s), targets)| {
-                let (draws, last) = (!s.draws.is_empty(), s.inputs.len() - 1);
-                let inputs = if draws { &s.inputs[..] } else { &s.inputs[..last] };
-                let targets = if s.score { &targets[..inputs.len()] } else { &[] };
-                Passage { from: None, inputs, targets, top: s.top, keep: draws }
-            })
-            .collect();
-        let readings = reader.read(&passages);
-        let metrics = &self.metrics[model];
-        metrics.batches.fetch_add(1, Ordering::Relaxed);
-        for ((job, number, sequence), mut reading) in sequences.into_iter().zip(readings) {
-            if let Some(memory) = reading.memory.take() {
-                for (draw, how) in sequence.draws.iter().enumerate() {
-                    let continuation = Continuation::after(memory.clone(), how.sampling, how.seed, how.sample);
-                    self.drawing.push(Drawing {
-                        model,
-                        sequence: number,
-                        draw,
-                        continuation,
-                        words_left: how.words,
-                        top: how.top,
-                        job: Arc::clone(job),
-                    });
-                }
-            }
-            reading.logprobs.truncate(sequence.inputs.len() - 1);
-            reading.likeliest.truncate(sequence.inputs.len() - 1);
-            metrics.scored.fetch_add(reading.logprobs.len() as u64, Ordering::Relaxed);
-            // Who has gone is found out when the continuations are looked through.
-            let _ = job.reply.send(Part::Read(number, reading));
-        }
-    }
-
     /// Draws one word for each continuation of a model.
     fn draw(&mut self, model: usize) {
-        let (reader, metrics) = (&mut self.readers[model], &self.metrics[model]);
+        let Ready::Reader(reader) = &mut self.minds[model] else { return };
+        let metrics = &self.metrics[model];
         let eos = reader.model().vocabulary.eos();
         let mut mine: Vec<&mut Drawing> = self.drawing.iter_mut().filter(|d| d.model == model).collect();
         // The first ones in line: those behind them wait until one is done.
@@ -294,5 +277,50 @@ impl Worker {
             word.likeliest.truncate(drawing.top);
             let _ = drawing.job.reply.send(Part::Word(drawing.sequence, drawing.draw, word));
         }
+    }
+}
+
+/// Reads the sequences of some jobs as one batch, and begins their continuations.
+fn read(reader: &mut Reader, metrics: &ModelMetrics, drawing: &mut Vec<Drawing>, jobs: &[&Arc<Waiting>]) {
+    let sequences: Vec<(&Arc<Waiting>, usize, &Sequence)> = jobs
+        .iter()
+        .flat_map(|job| job.job.sequences.iter().enumerate().map(move |(number, s)| (*job, number, s)))
+        .collect();
+    // After each word but the last comes the next one. The last one is read only where something is to follow, which
+    // nobody knows yet; what is asked about it is thrown away.
+    let targets: Vec<Vec<u32>> =
+        sequences.iter().map(|(_, _, s)| s.inputs.iter().skip(1).copied().chain([0]).collect()).collect();
+    let passages: Vec<Passage<'_>> = sequences
+        .iter()
+        .zip(&targets)
+        .map(|((_, _, s), targets)| {
+            let (draws, last) = (!s.draws.is_empty(), s.inputs.len() - 1);
+            let inputs = if draws { &s.inputs[..] } else { &s.inputs[..last] };
+            let targets = if s.score { &targets[..inputs.len()] } else { &[] };
+            Passage { from: None, inputs, targets, top: s.top, keep: draws }
+        })
+        .collect();
+    let readings = reader.read(&passages);
+    metrics.batches.fetch_add(1, Ordering::Relaxed);
+    for ((job, number, sequence), mut reading) in sequences.into_iter().zip(readings) {
+        if let Some(memory) = reading.memory.take() {
+            for (draw, how) in sequence.draws.iter().enumerate() {
+                let continuation = Continuation::after(memory.clone(), how.sampling, how.seed, how.sample);
+                drawing.push(Drawing {
+                    model: job.job.model,
+                    sequence: number,
+                    draw,
+                    continuation,
+                    words_left: how.words,
+                    top: how.top,
+                    job: Arc::clone(job),
+                });
+            }
+        }
+        reading.logprobs.truncate(sequence.inputs.len() - 1);
+        reading.likeliest.truncate(sequence.inputs.len() - 1);
+        metrics.scored.fetch_add(reading.logprobs.len() as u64, Ordering::Relaxed);
+        // Who has gone is found out when the continuations are looked through.
+        let _ = job.reply.send(Part::Read(number, reading));
     }
 }

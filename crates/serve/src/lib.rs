@@ -12,27 +12,32 @@ mod engine;
 mod fields;
 mod guard;
 mod metrics;
+mod model;
 mod page;
 mod problem;
 mod prompt;
 mod runs;
 mod server;
 mod stream;
+mod teller;
 mod tokenizer;
 
 use app::{App, ServedModel};
-use bowline::predict::LanguageModel;
 use connections::Connections;
-use engine::Engine;
+use engine::{Engine, Mind};
 use guard::Guard;
 use metrics::Metrics;
+use model::Model;
+pub use model::{Offer, Way};
 use problem::Problem;
 use runs::Runs;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use teller::Teller;
 use tokio::sync::watch;
 
 /// How much one client may take from the others.
@@ -115,16 +120,41 @@ impl StopHandle {
 }
 
 impl Server {
-    /// Takes the models and the listener. Each model is named after its folder (or its run's).
-    pub fn new(models: Vec<LanguageModel>, listener: TcpListener, options: Options) -> std::io::Result<Server> {
-        let limits = options.limits;
+    /// Takes the models and the listener. Each model is named after its folder (or its run's). A [`Way`] must bring as
+    /// many predictors as there are threads that compute.
+    pub fn new(
+        models: impl IntoIterator<Item = impl Into<Offer>>,
+        listener: TcpListener,
+        options: Options,
+    ) -> std::io::Result<Server> {
+        let (limits, workers) = (options.limits, options.threads.max(1));
         let mut served: Vec<ServedModel> = Vec::new();
-        for model in models {
-            let name = unused_name(&served, &name_of(&model.folder));
+        // What each worker predicts with.
+        let mut minds: Vec<Vec<Mind>> = (0..workers).map(|_| Vec::new()).collect();
+        for offer in models {
+            let model = match offer.into() {
+                Offer::Trained(model) => {
+                    let model = Arc::new(*model);
+                    minds.iter_mut().for_each(|minds| minds.push(Mind::Trained(Arc::clone(&model))));
+                    Model::Trained(model)
+                }
+                Offer::Way(way) => {
+                    let Way { model, title, details, predictors } = *way;
+                    if predictors.len() != workers {
+                        let problem = format!("{} predictors for {workers} threads", predictors.len());
+                        return Err(std::io::Error::new(ErrorKind::InvalidInput, problem));
+                    }
+                    let (eos, unk) = (model.vocabulary.eos(), model.vocabulary.unk());
+                    for (minds, predictor) in minds.iter_mut().zip(predictors) {
+                        minds.push(Mind::Way(Teller { predictor, eos, unk }));
+                    }
+                    Model::Way { member: Box::new(model), title, details }
+                }
+            };
+            let name = unused_name(&served, &name_of(model.folder()));
             served.push(ServedModel { name, model: Arc::new(model) });
         }
-        let models: Vec<Arc<LanguageModel>> = served.iter().map(|served| Arc::clone(&served.model)).collect();
-        let (engine, threads) = Engine::start(&models, options.threads.max(1), limits.queue)?;
+        let (engine, threads) = Engine::start(minds, limits.queue)?;
         let app = App {
             models: served,
             engine,

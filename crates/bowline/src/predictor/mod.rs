@@ -24,6 +24,8 @@ mod recency;
 mod settings;
 mod statistics;
 mod stored;
+mod table;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod tune;
@@ -38,6 +40,8 @@ pub use recency::Recency;
 pub use settings::{CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettings, NeuralSettings, short};
 pub use statistics::{GradientScale, fingerprint};
 pub use stored::{Stored, StoredMixture};
+pub use table::{PredictorRow, PredictorTable};
+pub use telling::Telling;
 pub use tune::{Found, Tuner, perplexity};
 
 /// What reads words and says what comes next. Before [`Predictor::distribution`] is asked for, one word at least must have

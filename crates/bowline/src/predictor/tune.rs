@@ -1,8 +1,10 @@
 //! Finding a network's settings on the validation text.
 //!
-//! A pass over the text with the network as trained gives the probabilities at all temperatures, and with all caches, at
-//! once ([`Neural::streams`]); a cache's `lambda` is then a weight of a mixture of two ([`em`]). The settings of dynamic
-//! evaluation need a pass each: they are found on the text's beginning, coarse to fine, within a bounded time.
+//! A pass over the text with the network as trained gives the probabilities at all temperatures, and with many caches, at
+//! once ([`Neural::streams`]); a cache's `lambda` is then a weight of a mixture of two ([`em`]). Its `theta` and window are
+//! found coarse to fine: a coarse grid on the text's beginning, widened as long as the best lies at its edge, and a fine
+//! one around that best on the whole text. The settings of dynamic evaluation need a pass each: they are found on the
+//! text's beginning, coarse to fine, within a bounded time.
 
 use super::{
     CacheGrid, CacheSettings, DynamicForm, DynamicSettings, Neural, NeuralSettings, Source, Streams, em, short,
@@ -35,8 +37,18 @@ pub struct Found<T> {
 }
 
 const TEMPERATURES: [f64; 8] = [0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.25];
-const THETAS: [f64; 7] = [0.05, 0.1, 0.2, 0.3, 0.45, 0.7, 1.0];
-const WINDOWS: [usize; 5] = [250, 500, 1000, 2000, 4000];
+/// The coarse grid of the cache: each value is about twice the one before. It covers the thetas of networks of usual sizes;
+/// what lies beyond is found by widening it.
+const THETAS: [f64; 7] = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2];
+const WINDOWS: [usize; 8] = [60, 125, 250, 500, 1000, 2000, 4000, 8000];
+/// The smallest and the largest theta of a widened grid, and how much a value of it is above the one before.
+const EXTREMES: [f64; 2] = [1e-3, 200.0];
+const STEP: f64 = 2.0;
+/// The fine grid, relative to the best of the coarse one.
+const FINE_THETAS: [f64; 7] = [0.5, 0.65, 0.8, 1.0, 1.25, 1.55, 2.0];
+const FINE_WINDOWS: [f64; 7] = [0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0];
+/// Words of the text's beginning that the coarse grid is tried on.
+const COARSE_WORDS: usize = 15_000;
 /// The smallest and the largest beginning of the text that dynamic evaluation's settings are tried on.
 const SHORTEST: usize = 3_000;
 const LONGEST: usize = 20_000;
@@ -59,31 +71,64 @@ impl Tuner<'_> {
         dynamic: Option<DynamicSettings>,
     ) -> Result<Option<(Found<()>, Found<f64>, Found<CacheSettings>)>> {
         let what = if dynamic.is_some() { "cache on dynamic evaluation" } else { "temperature and cache" };
-        let widest = CacheSettings { window: WINDOWS[WINDOWS.len() - 1], ..CacheSettings::default() };
-        let settings = NeuralSettings { cache: Some(widest), dynamic, ..NeuralSettings::default() };
-        let mut network = Neural::new(self.source, &settings)?;
         let temperatures = if dynamic.is_some() { &TEMPERATURES[3..4] } else { &TEMPERATURES[..] };
-        let grid = CacheGrid { thetas: THETAS.to_vec(), windows: WINDOWS.to_vec() };
-        let (total, watch) = (self.valid.len().max(1) as f64, &mut *self.watch);
-        let pass = network.streams(self.valid, temperatures, &grid, &mut |at| watch(what, at as f64 / total));
-        let Some(Streams { mut network, cache }) = pass else { return Ok(None) };
+        let Some(coarse) = self.coarse_cache(dynamic)? else { return Ok(None) };
+        let grid = fine(coarse, self.valid.len());
+        let Some(Streams { mut network, cache }) = self.pass(what, self.valid.len(), dynamic, temperatures, &grid)?
+        else {
+            return Ok(None);
+        };
 
         let scores: Vec<f64> = network.iter().map(|p| perplexity(p)).collect();
         let best = smallest(&scores);
         let settings = peak(temperatures, &scores, best);
         let temperature = Found { settings, perplexity: scores[best], probabilities: network[best].clone() };
         let plain = network.swap_remove(temperatures.iter().position(|&t| t == 1.0).unwrap_or(0));
-        let fits: Vec<_> = cache.iter().map(|cache| em(&[&plain, cache])).collect();
-        let best = smallest(&fits.iter().map(|fit| fit.perplexity).collect::<Vec<_>>());
-        let settings = CacheSettings {
-            theta: THETAS[best / WINDOWS.len()],
-            window: WINDOWS[best % WINDOWS.len()],
-            lambda: digits(fits[best].weights[1]),
-        };
+        let (best, settings) = best_cache(&plain, &cache, &grid);
         let probabilities = Streams::mixed(&plain, &cache[best], settings.lambda);
         let cache = Found { settings, perplexity: perplexity(&probabilities), probabilities };
         let plain = Found { settings: (), perplexity: perplexity(&plain), probabilities: plain };
         Ok(Some((plain, temperature, cache)))
+    }
+
+    /// One pass over the first `words` of the text with a cache of all of a grid's thetas and windows.
+    fn pass(
+        &mut self,
+        what: &str,
+        words: usize,
+        dynamic: Option<DynamicSettings>,
+        temperatures: &[f64],
+        grid: &CacheGrid,
+    ) -> Result<Option<Streams>> {
+        let window = grid.windows.iter().copied().max().unwrap_or(1);
+        let cache = Some(CacheSettings { window, ..CacheSettings::default() });
+        let mut network = Neural::new(self.source, &NeuralSettings { cache, dynamic, ..NeuralSettings::default() })?;
+        let (watch, total) = (&mut *self.watch, words.max(1) as f64);
+        let mut show = |at| watch(what, at as f64 / total);
+        Ok(network.streams(&self.valid[..words], temperatures, grid, &mut show))
+    }
+
+    /// The best cache of the coarse grid, on the beginning of the text. The thetas are widened until the best one is not at
+    /// their edge. `None` if it was stopped.
+    fn coarse_cache(&mut self, dynamic: Option<DynamicSettings>) -> Result<Option<CacheSettings>> {
+        let words = COARSE_WORDS.min(self.valid.len());
+        // A window as long as the text remembers all of it, and so would a longer one.
+        let windows: Vec<usize> = (0..WINDOWS.len())
+            .filter(|&i| i == 0 || WINDOWS[i - 1] < self.valid.len())
+            .map(|i| WINDOWS[i].min(self.valid.len().max(1)))
+            .collect();
+        let mut grid = CacheGrid { thetas: THETAS.to_vec(), windows };
+        loop {
+            let pass = self.pass("cache, coarse", words, dynamic, &[1.0], &grid)?;
+            let Some(Streams { network, cache }) = pass else { return Ok(None) };
+            let (best, settings) = best_cache(&network[0], &cache, &grid);
+            // A cache that helps nowhere has no best theta.
+            let wider = if settings.lambda == 0.0 { None } else { widened(&grid, best / grid.windows.len()) };
+            match wider {
+                Some(thetas) => grid.thetas = thetas,
+                None => return Ok(Some(settings)),
+            }
+        }
     }
 
     /// The best settings of dynamic evaluation, starting from `start`: rate, decay, and for the RMS form epsilon. `None` if
@@ -147,6 +192,41 @@ impl Tuner<'_> {
     }
 }
 
+/// Where in a grid the cache is that goes best with the network, given both their probabilities; and its settings.
+fn best_cache(network: &[f64], cache: &[Vec<f64>], grid: &CacheGrid) -> (usize, CacheSettings) {
+    let fits: Vec<_> = cache.iter().map(|cache| em(&[network, cache])).collect();
+    let best = smallest(&fits.iter().map(|fit| fit.perplexity).collect::<Vec<_>>());
+    let (theta, window) = (grid.thetas[best / grid.windows.len()], grid.windows[best % grid.windows.len()]);
+    (best, CacheSettings { window, theta, lambda: digits(fits[best].weights[1]) })
+}
+
+/// More thetas on the side where the best one is the last; `None` if it is not, or if that would be too far.
+fn widened(grid: &CacheGrid, best: usize) -> Option<Vec<f64>> {
+    let (first, last) = (*grid.thetas.first()?, *grid.thetas.last()?);
+    let thetas: Vec<f64> = if best == 0 {
+        // The best one stays among them, so that it can be inside.
+        [first / (STEP * STEP * STEP), first / (STEP * STEP), first / STEP, first, first * STEP].to_vec()
+    } else if best + 1 == grid.thetas.len() {
+        [last / STEP, last, last * STEP, last * STEP * STEP, last * STEP * STEP * STEP].to_vec()
+    } else {
+        return None;
+    };
+    thetas.iter().all(|theta| (EXTREMES[0]..=EXTREMES[1]).contains(theta)).then_some(thetas)
+}
+
+/// The fine grid around the best of the coarse one.
+fn fine(coarse: CacheSettings, words: usize) -> CacheGrid {
+    let window = |factor: f64| ((coarse.window as f64 * factor).round() as usize).clamp(1, words.max(1));
+    let mut windows: Vec<usize> = FINE_WINDOWS.iter().map(|&factor| window(factor)).collect();
+    windows.dedup();
+    CacheGrid { thetas: FINE_THETAS.iter().map(|factor| four_digits(factor * coarse.theta)).collect(), windows }
+}
+
+/// The first four digits of a number.
+fn four_digits(x: f64) -> f64 {
+    format!("{x:.3e}").parse().unwrap_or(x)
+}
+
 fn smallest(scores: &[f64]) -> usize {
     (0..scores.len()).min_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap_or(0)
 }
@@ -182,5 +262,21 @@ mod tests {
         let scores = at.map(|x: f64| 7.0 + (x - 1.03) * (x - 1.03));
         assert_eq!(peak(&at, &scores, smallest(&scores)), 1.03);
         assert_eq!(peak(&at, &[1.0, 2.0, 3.0, 4.0], 0), 0.9);
+    }
+
+    #[test]
+    fn a_grid_is_widened_where_its_best_is_at_the_edge_and_not_for_ever() {
+        let grid = |thetas: &[f64]| CacheGrid { thetas: thetas.to_vec(), windows: vec![10] };
+        assert_eq!(widened(&grid(&[1.0, 2.0, 4.0]), 1), None);
+        assert_eq!(widened(&grid(&[1.0, 2.0, 4.0]), 2), Some(vec![2.0, 4.0, 8.0, 16.0, 32.0]));
+        assert_eq!(widened(&grid(&[1.0, 2.0, 4.0]), 0), Some(vec![0.125, 0.25, 0.5, 1.0, 2.0]));
+        let (mut last, mut thetas, mut rounds) = (0.0, THETAS.to_vec(), 0);
+        while let Some(wider) = widened(&grid(&thetas), thetas.len() - 1) {
+            (last, thetas, rounds) = (wider[wider.len() - 1], wider, rounds + 1);
+        }
+        assert!(last > 20.0 && last <= EXTREMES[1] && rounds < 5, "{last} {rounds}");
+        let fine = fine(CacheSettings { window: 60, theta: 0.4, lambda: 0.1 }, 100);
+        assert_eq!(fine.windows, [15, 30, 42, 60, 84, 100]);
+        assert_eq!(fine.thetas, [0.2, 0.26, 0.32, 0.4, 0.5, 0.62, 0.8]);
     }
 }

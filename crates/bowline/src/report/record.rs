@@ -3,7 +3,9 @@
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::event::{EpochEnd, Event, Progress};
+use crate::model_folder::ModelFolder;
 use crate::paper::{self, Comparison, Expected};
+use crate::predictor::{PredictorTable, fingerprint};
 use crate::run::{RunFolder, Summary};
 use std::path::{Path, PathBuf};
 
@@ -37,6 +39,24 @@ pub struct Beginning {
     pub machine: String,
 }
 
+/// The ways of predicting that `eval --all` measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// What was measured.
+    pub table: PredictorTable,
+    /// Whether that was with other weights than are in the run's folder now.
+    pub other_weights: bool,
+}
+
+impl Measured {
+    fn read(folder: &RunFolder) -> Result<Option<Measured>> {
+        let Some(table) = PredictorTable::load(folder.dir())? else { return Ok(None) };
+        // Results are kept without their weights, too; then there is nothing to compare with.
+        let now = ModelFolder::load(folder.best()).ok().map(|model| fingerprint(&model.params));
+        Ok(Some(Measured { other_weights: now.is_some_and(|now| now != table.weights), table }))
+    }
+}
+
 /// A run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
@@ -60,6 +80,8 @@ pub struct RunRecord {
     pub state: State,
     /// The result.
     pub summary: Option<Summary>,
+    /// Its ways of predicting, if they were measured.
+    pub predictors: Option<Measured>,
 }
 
 impl RunRecord {
@@ -82,6 +104,7 @@ impl RunRecord {
             resumed: 0,
             state: if summary.is_some() { State::Finished } else { State::Between },
             summary,
+            predictors: Measured::read(&folder)?,
         };
         for event in events(&folder.events())? {
             record.take(event);

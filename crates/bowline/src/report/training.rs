@@ -2,13 +2,15 @@
 
 use super::curves::{divergence_chart, learning_rate_chart, training_chart, validation_chart};
 use super::page::{Block, Page, Section};
+use super::predictors::predictors_section;
 use super::record::{RunRecord, State};
 use super::table::{Cell, Column, Table};
 use super::text::{date, duration, number};
 use crate::paper::BAND;
 use crate::wording::grouped;
 
-/// A page that shows runs side by side: results, curves, and what each was made of.
+/// A page that shows runs side by side: results, curves, ways of predicting where they were
+/// measured, and what each was made of.
 pub fn training_page(runs: &[RunRecord]) -> Page {
     let title = match runs {
         [run] => format!("{}: {}, {}, on {}", run.name, run.config.model.title(), run.config.size.name(), data(run)),
@@ -27,6 +29,7 @@ pub fn training_page(runs: &[RunRecord]) -> Page {
         results.extend([Block::Heading("Beside the paper".to_owned()), Block::Facts(standings)]);
     }
     let mut sections = vec![Section::new("Results", results), curves_section(runs)];
+    sections.extend(runs.iter().filter_map(predictors_section));
     sections.extend(runs.iter().map(run_section));
     Page { title, lead, sections }
 }

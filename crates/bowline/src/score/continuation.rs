@@ -1,8 +1,6 @@
 //! A text that goes on word by word.
 
-use super::sampling::chance;
-use super::{Memory, Passage, Reader, Sampling};
-use crate::rng::{Purpose, Stream};
+use super::{Memory, Passage, Reader, Sampler, Sampling, Word};
 
 /// A text and how it goes on. Its words follow from the text before, the sampling and the seed, and from nothing else.
 #[derive(Clone, Debug)]
@@ -10,20 +8,7 @@ pub struct Continuation {
     memory: Memory,
     /// Words of the text that the memory does not hold yet.
     unread: Vec<u32>,
-    sampling: Sampling,
-    stream: Stream,
-    drawn: u32,
-}
-
-/// A word that was drawn.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Word {
-    /// Its id.
-    pub id: u32,
-    /// The natural logarithm of its probability as the model says it, before temperature and the rest.
-    pub logprob: f64,
-    /// The likeliest words and their `log y`, likeliest first, if any were asked for.
-    pub likeliest: Vec<(u32, f64)>,
+    sampler: Sampler,
 }
 
 impl Continuation {
@@ -31,14 +16,12 @@ impl Continuation {
     /// continuations with the same seed.
     pub fn new(reader: &Reader, prompt: &[u32], sampling: Sampling, seed: u64, sample: u64) -> Continuation {
         let unread = std::iter::once(reader.model().vocabulary.eos()).chain(prompt.iter().copied()).collect();
-        let stream = Stream::new(seed, Purpose::Samples, sample);
-        Continuation { memory: reader.start(), unread, sampling, stream, drawn: 0 }
+        Continuation { memory: reader.start(), unread, sampler: Sampler::new(sampling, seed, sample) }
     }
 
     /// After a text that was read already.
     pub fn after(memory: Memory, sampling: Sampling, seed: u64, sample: u64) -> Continuation {
-        let stream = Stream::new(seed, Purpose::Samples, sample);
-        Continuation { memory, unread: Vec::new(), sampling, stream, drawn: 0 }
+        Continuation { memory, unread: Vec::new(), sampler: Sampler::new(sampling, seed, sample) }
     }
 
     /// Adds words that are given, not drawn.
@@ -75,14 +58,9 @@ impl Reader {
         let (vocab, unk) = (self.model().vocabulary.len(), self.model().vocabulary.unk());
         let distributions = self.next_distributions(continuations);
         let draw = |(y, continuation): (&[f32], &mut &mut Continuation)| {
-            let id = continuation.sampling.draw(y, unk, chance(&continuation.stream, continuation.drawn));
-            continuation.drawn += 1;
-            continuation.unread.push(id);
-            let log = |id: u32| f64::from(y[id as usize]).ln();
-            let mut likeliest: Vec<u32> = if top > 0 { (0..vocab as u32).collect() } else { Vec::new() };
-            likeliest.sort_unstable_by(|&a, &b| y[b as usize].total_cmp(&y[a as usize]).then(a.cmp(&b)));
-            let likeliest = likeliest.into_iter().take(top).map(|id| (id, log(id))).collect();
-            Word { id, logprob: log(id), likeliest }
+            let word = continuation.sampler.draw(y, unk, top);
+            continuation.unread.push(word.id);
+            word
         };
         distributions.chunks_exact(vocab).zip(continuations).map(draw).collect()
     }

@@ -19,12 +19,12 @@ pub mod rescore;
 mod sampling;
 mod sentence;
 
-pub use continuation::{Continuation, Word};
+pub use continuation::Continuation;
 pub use lines::Lines;
 pub use memory::Memory;
 pub use neighbours::{Neighbour, neighbours, similar_spelling};
 pub use reader::{Passage, Reader, Reading};
-pub use sampling::Sampling;
+pub use sampling::{Sampler, Sampling, Word, likeliest};
 pub use sentence::{Scored, Sentence};
 
 #[cfg(test)]

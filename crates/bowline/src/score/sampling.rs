@@ -1,6 +1,6 @@
 //! Choosing a word from a distribution.
 
-use crate::rng::Stream;
+use crate::rng::{Purpose, Stream};
 
 /// How a word is drawn. The steps come in this order: `<unk>` is left out unless allowed, the temperature sharpens or
 /// flattens what is left, `top_k` and then `top_p` leave only the likeliest, and chance picks one by its share.
@@ -69,8 +69,50 @@ impl Sampling {
     }
 }
 
+/// A word that was drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Word {
+    /// Its id.
+    pub id: u32,
+    /// The natural logarithm of its probability as the model says it, before temperature and the rest.
+    pub logprob: f64,
+    /// The likeliest words and their `log y`, likeliest first, if any were asked for.
+    pub likeliest: Vec<(u32, f64)>,
+}
+
+/// Draws the words of one text, one after the other. What it draws follows from the distributions, the sampling, the seed
+/// and the number of the sample alone.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    sampling: Sampling,
+    stream: Stream,
+    drawn: u32,
+}
+
+impl Sampler {
+    /// Different `sample` numbers give different texts with the same seed.
+    pub fn new(sampling: Sampling, seed: u64, sample: u64) -> Sampler {
+        Sampler { sampling, stream: Stream::new(seed, Purpose::Samples, sample), drawn: 0 }
+    }
+
+    /// Draws the next word from its distribution; `unk` is the id of `<unk>`, `top` asks for the likeliest words besides.
+    pub fn draw(&mut self, distribution: &[f32], unk: Option<u32>, top: usize) -> Word {
+        let id = self.sampling.draw(distribution, unk, chance(&self.stream, self.drawn));
+        self.drawn += 1;
+        Word { id, logprob: f64::from(distribution[id as usize]).ln(), likeliest: likeliest(distribution, top) }
+    }
+}
+
+/// The `top` likeliest words of a distribution with the logarithms of their probabilities, likeliest first (of equals, the
+/// one with the smaller id).
+pub fn likeliest(distribution: &[f32], top: usize) -> Vec<(u32, f64)> {
+    let mut words: Vec<u32> = if top > 0 { (0..distribution.len() as u32).collect() } else { Vec::new() };
+    words.sort_unstable_by(|&a, &b| distribution[b as usize].total_cmp(&distribution[a as usize]).then(a.cmp(&b)));
+    words.into_iter().take(top).map(|id| (id, f64::from(distribution[id as usize]).ln())).collect()
+}
+
 /// The `index`-th number of a stream, from 0 up to but not including 1, of 53 bits.
-pub(super) fn chance(stream: &Stream, index: u32) -> f64 {
+fn chance(stream: &Stream, index: u32) -> f64 {
     let [a, b, ..] = stream.block(index);
     ((u64::from(a) << 32 | u64::from(b)) >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -6,7 +6,6 @@ use crate::options::Threads;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
 use bowline::predict::likeliest;
-use bowline::predictor::Member;
 use clap::Args;
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -36,17 +35,13 @@ pub struct NextOptions {
 }
 
 pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
-    let paths: Vec<PathBuf> = std::iter::once(&options.model).chain(&options.others).cloned().collect();
-    let mut setup = Setup::new(Member::load_all(&paths)?, &options.predictor, options.threads.get())?;
+    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
     let model = &setup.members[0];
     let phrase = Phrase::new(&options.phrase, &model.vocabulary, model.tokenize)?;
-    setup.need_scales(None)?;
-    setup.need_known_weights()?;
     // The phrase stands at the beginning of a sentence: an `<eos>` is read before it.
     let vocabulary = &setup.members[0].vocabulary;
     let mut predictor = setup.predictor()?;
-    predictor.observe(&[vocabulary.eos()]);
-    predictor.observe(&phrase.ids);
+    predictor.observe(&[&[vocabulary.eos()], &phrase.ids[..]].concat());
     let mut distribution = vec![0.0; predictor.vocab()];
     predictor.distribution(&mut distribution);
     let next = likeliest(vocabulary, &distribution, options.k);

@@ -8,7 +8,7 @@ use crate::read_ahead::{Item, ReadAhead};
 use crate::terminal::{grouped, note};
 use bowline::Error;
 use bowline::predict::LanguageModel;
-use bowline::predictor::{Member, Predictor};
+use bowline::predictor::Predictor;
 use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
 use bowline::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
@@ -82,10 +82,7 @@ impl Engine {
             let problem = "hypotheses of n-best lists go on from utterance to utterance only for a network as trained";
             return Err(Error::config("carry", problem, "without --carry").into());
         }
-        let paths: Vec<PathBuf> = std::iter::once(&options.model).chain(&options.others).cloned().collect();
-        let mut setup = Setup::new(Member::load_all(&paths)?, &options.predictor, options.threads.get())?;
-        setup.need_scales(None)?;
-        setup.need_known_weights()?;
+        let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
         let (vocabulary, tokenize) = (setup.members[0].vocabulary.clone(), setup.members[0].tokenize);
         Ok((Engine::Predictor(setup.predictor()?, options.carry), vocabulary, tokenize))
     }

@@ -36,7 +36,7 @@ impl CompletionRequest {
         let model = &app.models[self.model].model;
         let top = self.logprobs.unwrap_or(0);
         let sequence = |(number, prompt): (usize, &request::Prompt)| {
-            let start = (!prompt.begins_itself(model)).then(|| model.vocabulary.eos());
+            let start = (!prompt.begins_itself(model)).then(|| model.vocabulary().eos());
             let draw = |choice: usize| {
                 let sample = (number * self.choices + choice) as u64;
                 Draw { sampling: self.sampling, seed: self.seed, sample, words: self.words, top }

@@ -8,7 +8,7 @@ use bowline::params::Params;
 use bowline::predict::LanguageModel;
 use bowline::rng::{Purpose, Stream, unit};
 use bowline::vocabulary::Vocabulary;
-use bowline_serve::{Limits, Options, Server, StopHandle};
+use bowline_serve::{Limits, Offer, Options, Server, StopHandle};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -46,9 +46,12 @@ impl Running {
     }
 
     pub fn with(options: Options) -> Running {
+        Running::serving([model("one", 1), model("two", 2)], Options { threads: 1, ..options })
+    }
+
+    pub fn serving(models: impl IntoIterator<Item = impl Into<Offer>>, options: Options) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let models = vec![model("one", 1), model("two", 2)];
-        let server = Server::new(models, listener, Options { threads: 1, ..options }).unwrap();
+        let server = Server::new(models, listener, options).unwrap();
         let (address, stop) = (server.address().unwrap(), server.stop_handle());
         let thread = std::thread::spawn(move || server.run().unwrap());
         Running { address, stop, thread: Some(thread) }

@@ -2,7 +2,8 @@
 //!
 //! Few passes serve many rows: a pass over a part with the network as trained gives the static, tempered and cached
 //! probabilities of its words, another one those of dynamic evaluation with and without a cache; mixtures need no pass of
-//! their own. What a row would cost by itself is measured apart, on a few thousand words.
+//! their own. What a row would cost by itself is measured apart, on a few thousand words. The table is kept beside the
+//! run, where `bowline report` finds it.
 
 use super::EvalOptions;
 use crate::commands::predictor::{Setup, need_scale};
@@ -12,8 +13,8 @@ use bowline::Error;
 use bowline::corpus::SplitName;
 use bowline::ngram::NgramModel;
 use bowline::predictor::{
-    CacheGrid, DynamicForm, Neural, NeuralSettings, Ngram, Predictor, Source, Stored, Streams, Tuner, em, perplexity,
-    short,
+    CacheGrid, DynamicForm, Neural, NeuralSettings, Ngram, Predictor, PredictorRow, PredictorTable, Source, Stored,
+    Streams, Tuner, em, perplexity, short,
 };
 use bowline::storage::atomic;
 use serde::Serialize;
@@ -23,26 +24,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A row of the table.
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    technique: String,
-    settings: String,
-    valid: f64,
-    test: f64,
-    microseconds: f64,
-    /// Cost relative to the static evaluation.
-    relative: f64,
-}
-
 #[derive(Serialize)]
 struct Answer<'a> {
-    model: String,
     folder: String,
-    data: &'a str,
-    tokens: [usize; 2],
-    threads: usize,
-    rows: &'a [Row],
+    #[serde(flatten)]
+    table: &'a PredictorTable,
 }
 
 /// The probabilities of the words of both parts.
@@ -169,11 +155,12 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     measure(&mut clocks, &valid.ids, &mut show);
     progress.clear();
     let reference = clocks[0].best;
-    let mut rows: Vec<Row> = Vec::new();
-    let mut add = |(technique, settings): (String, String), p: &Both, seconds: f64| {
-        rows.push(Row {
+    let mut rows: Vec<PredictorRow> = Vec::new();
+    let mut add = |(technique, settings): (String, String), models: usize, p: &Both, seconds: f64| {
+        rows.push(PredictorRow {
             technique,
             settings,
+            models,
             valid: perplexity(&p.valid),
             test: perplexity(&p.test),
             microseconds: 1e6 * seconds,
@@ -181,7 +168,7 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
         });
     };
     for ((title, pass), clock) in titles.iter().zip(&passes).zip(&clocks) {
-        add(title.clone(), pass, clock.best);
+        add(title.clone(), 1, pass, clock.best);
     }
     let name = |i: usize| titles[i].0.trim_end_matches(" alone").to_owned();
     let mut mixtures: Vec<(String, Vec<usize>)> = Vec::new();
@@ -205,9 +192,23 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
         let joined = Both { valid: join(|p| &p.valid), test: join(|p| &p.test) };
         let shown: Vec<String> = weights.iter().map(|&w| short(w)).collect();
         let seconds = members.iter().map(|&i| clocks[i].best).sum();
-        add((title, format!("weights {}", shown.join(", "))), &joined, seconds);
+        add((title, format!("weights {}", shown.join(", "))), members.len(), &joined, seconds);
     }
-    show_table(options, &setup, &rows, [valid.ids.len() - 1, test.ids.len() - 1])
+    let model = &setup.members[0];
+    let table = PredictorTable {
+        model: model.kind.clone(),
+        weights: model.mark(),
+        data: options.data.clone(),
+        data_sha256: [valid.sha256, test.sha256],
+        tokens: [valid.ids.len() - 1, test.ids.len() - 1],
+        threads: options.threads.get(),
+        rows,
+        ..PredictorTable::default()
+    };
+    if let Err(error) = table.save(&PredictorTable::place(&model.folder)) {
+        note(format_args!("the table could not be kept for the run's report: {error}"));
+    }
+    show_table(options, &model.folder, &table)
 }
 
 /// Keeps what was found beside the model.
@@ -280,20 +281,12 @@ fn folder_name(folder: &Path) -> String {
     shown.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-fn show_table(options: &EvalOptions, setup: &Setup, rows: &[Row], tokens: [usize; 2]) -> anyhow::Result<ExitCode> {
-    let model = &setup.members[0];
-    let answer = Answer {
-        model: model.kind.clone(),
-        folder: model.folder.display().to_string(),
-        data: &options.data,
-        tokens,
-        threads: options.threads.get(),
-        rows,
-    };
+fn show_table(options: &EvalOptions, folder: &Path, table: &PredictorTable) -> anyhow::Result<ExitCode> {
+    let answer = Answer { folder: folder.display().to_string(), table };
+    let rows = &table.rows;
     if let Some(path) = &options.out {
         let json = path.extension().is_some_and(|e| e == "json");
-        let text =
-            if json { serde_json::to_string_pretty(&answer)? + "\n" } else { csv(&folder_name(&model.folder), rows) };
+        let text = if json { serde_json::to_string_pretty(&answer)? + "\n" } else { csv(&folder_name(folder), rows) };
         atomic::write(path, |out| out.write_all(text.as_bytes()))?;
     }
     if options.json {
@@ -304,7 +297,7 @@ fn show_table(options: &EvalOptions, setup: &Setup, rows: &[Row], tokens: [usize
     writeln!(
         out,
         "{} on {}: perplexity, settings found on valid; cost on {} thread(s)",
-        model.kind, options.data, answer.threads
+        table.model, options.data, table.threads
     )?;
     let width = rows.iter().map(|row| row.technique.len()).max().unwrap_or(0);
     writeln!(out, "  {:<width$}  {:>8}  {:>8}  {:>8}  {:>6}  settings", "", "valid", "test", "us/token", "cost")?;
@@ -319,7 +312,7 @@ fn show_table(options: &EvalOptions, setup: &Setup, rows: &[Row], tokens: [usize
 }
 
 /// The table as comma-separated values.
-fn csv(model: &str, rows: &[Row]) -> String {
+fn csv(model: &str, rows: &[PredictorRow]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let mut text = "model,technique,settings,valid,test,microseconds_per_token,relative_cost\n".to_owned();
     for row in rows {
