@@ -46,11 +46,11 @@ fn chart(run: &RunRecord, table: &PredictorTable) -> Bars {
         name: format!("predictor-bars-{}", run.name),
         title: "Test perplexity by way of predicting".to_owned(),
         description: format!(
-            "Test perplexity of {} for each way of predicting, with the cost of a token.{best}",
+            "Test perplexity of {} for each way of predicting; in brackets the time that a token takes, and how many times \
+             that of the static evaluation it is.{best}",
             run.name
         ),
-        unit: "test perplexity; in brackets the cost of a token, and as a multiple of the static evaluation's"
-            .to_owned(),
+        unit: "test perplexity (cost of a token)".to_owned(),
         decimals: 2,
         bars: table.rows.iter().map(bar).collect(),
         looks: vec!["one model".to_owned(), "several models".to_owned()],
