@@ -29,7 +29,8 @@ pub fn predictors_section(run: &RunRecord) -> Option<Section> {
 
 /// The cost of a token: `143 us, 1.2 x`.
 fn cost(row: &PredictorRow) -> String {
-    format!("{} \u{b5}s, {}\u{d7}", number(row.microseconds, 0), number(row.relative, 1))
+    let (time, times) = (if row.microseconds < 10.0 { 1 } else { 0 }, if row.relative < 1.0 { 2 } else { 1 });
+    format!("{} \u{b5}s, {}\u{d7}", number(row.microseconds, time), number(row.relative, times))
 }
 
 fn chart(run: &RunRecord, table: &PredictorTable) -> Bars {
@@ -45,15 +46,15 @@ fn chart(run: &RunRecord, table: &PredictorTable) -> Bars {
         name: format!("predictor-bars-{}", run.name),
         title: "Test perplexity by way of predicting".to_owned(),
         description: format!(
-            "Test perplexity of {} for each way of predicting, with the cost of a token.{best}",
+            "Test perplexity of {} for each way of predicting; in brackets the time that a token takes, and how many times \
+             that of the static evaluation it is.{best}",
             run.name
         ),
-        unit: "test perplexity; in brackets the cost of a token, and as a multiple of the static evaluation's"
-            .to_owned(),
+        unit: "test perplexity (cost of a token)".to_owned(),
         decimals: 2,
         bars: table.rows.iter().map(bar).collect(),
         looks: vec!["one model".to_owned(), "several models".to_owned()],
-        references: table.rows.first().map(|row| (row.test, "static".to_owned())).into_iter().collect(),
+        references: Vec::new(),
     }
 }
 
