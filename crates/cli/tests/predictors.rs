@@ -63,6 +63,24 @@ fn what_was_tuned_is_kept_and_used() {
 }
 
 #[test]
+fn how_many_units_to_keep_is_found_kept_and_used() {
+    let place = Place::new();
+    let run = place.trained("run");
+    let flags = ["--mc", "3", "--tune", "--tune-seconds", "1", "--json"];
+    let tuned = finish(eval(&place, &[&run]).args(flags)).json();
+    let stored: Value = serde_json::from_slice(&std::fs::read(run.join("best/tuned.json")).unwrap()).unwrap();
+    let keep = stored["mc_keep"].as_f64().unwrap();
+    assert!(keep > 0.0 && keep < 1.0, "{keep}");
+    assert_eq!(tuned["predictor"]["members"][0]["settings"]["monte_carlo"]["keep"].as_f64(), Some(keep));
+    // No worse on valid than as in training, and used without being asked for again; what is given comes first.
+    let on_valid = |flags: &[&str]| perplexity(&place, &[&run], &[&["--split", "valid", "--mc", "3"], flags].concat());
+    let found = on_valid(&[]);
+    assert_eq!(found, on_valid(&["--mc-keep", &keep.to_string()]));
+    assert!(found <= on_valid(&["--mc-keep", "0.7"]), "{found}");
+    assert_ne!(found, on_valid(&["--mc-keep", "0.5"]));
+}
+
+#[test]
 fn mixtures_are_fitted_on_valid_and_used_elsewhere() {
     let place = Place::new();
     let run = place.trained("run");
@@ -212,7 +230,7 @@ fn impossible_ways_are_refused() {
     refused(
         &["--tune"],
         "setting `tune`: there is nothing to tune about one model as it was trained",
-        "say what to tune: --cache, --dynamic, --temperature tuned, --recency, several models, or use --all",
+        "say what to tune: --cache, --dynamic, --mc N, --temperature tuned, --recency, several models, or use --all",
     );
     let text = place.path("corpus/test.txt");
     place.check_refusal(

@@ -202,7 +202,7 @@ pub(crate) unsafe fn native_spin(_: usize) -> f64 {
     unreachable!("there is no bf16 on this CPU")
 }
 
-#[cfg(test)]
+/// The nearest bf16, as an f32.
 pub(crate) fn nearest(x: f32) -> f32 {
     f32::from_bits(rounded(x) & 0xFFFF_0000)
 }

@@ -20,6 +20,7 @@ pub mod recurrent;
 mod reference;
 mod simd;
 mod team;
+mod transpose;
 
 pub use bf16::Precision;
 pub use buffer::Buffer;

@@ -8,6 +8,7 @@ use crate::buffer::Buffer;
 use crate::cpu::Isa;
 use crate::matrix::Mat;
 use crate::team::{SMALL_PASS, Team};
+use crate::transpose::{SIDE, transpose};
 
 /// How many terms are taken before moving on to the next tile: a panel of this depth fits the first-level cache.
 pub(crate) const TERM_BLOCK: usize = 256;
@@ -60,9 +61,9 @@ impl PackedB {
     pub fn pack(&mut self, team: &Team, b: Mat<'_>) {
         self.resize(b.rows, b.cols);
         let (width, panel) = (width(self.isa), self.panel());
-        let (pairs, small) = (self.precision.pairs(), self.data.len() < SMALL_PASS);
+        let (isa, pairs, small) = (self.isa, self.precision.pairs(), self.data.len() < SMALL_PASS);
         let panels = self.data.chunks_mut(panel).enumerate();
-        team.for_each_unless(small, panels, |(p, out)| pack_panel(pairs, b, p * width, out));
+        team.for_each_unless(small, panels, |(p, out)| pack_panel(isa, pairs, b, p * width, out));
     }
 
     /// [`PackedB::pack`] by the calling thread alone.
@@ -70,27 +71,18 @@ impl PackedB {
         self.resize(b.rows, b.cols);
         let (width, panel, pairs) = (width(self.isa), self.panel(), self.precision.pairs());
         for (p, out) in self.data.chunks_mut(panel).enumerate() {
-            pack_panel(pairs, b, p * width, out);
+            pack_panel(self.isa, pairs, b, p * width, out);
         }
     }
 
     /// Takes a (k, n) matrix column by column, by the calling thread alone.
     pub fn pack_columns_alone<'a>(&mut self, k: usize, n: usize, column: impl Fn(usize) -> &'a [f32]) {
         self.resize(k, n);
-        let (panel, terms, pairs) = (self.panel(), self.terms(), self.precision.pairs());
+        let (isa, panel, terms, pairs) = (self.isa, self.panel(), self.terms(), self.precision.pairs());
         let mut first = 0;
         for out in self.data.chunks_mut(panel) {
             let width = out.len() / terms.max(1);
-            for j in 0..width {
-                let to = out[j..].iter_mut().step_by(width);
-                if first + j >= n {
-                    to.for_each(|to| *to = 0.0);
-                } else if pairs {
-                    to.zip(column(first + j)[..k].chunks(2)).for_each(|(to, pair)| *to = bf16::pair(pair));
-                } else {
-                    to.zip(column(first + j)).for_each(|(to, x)| *to = *x);
-                }
-            }
+            pack_columns(isa, pairs, width.min(n - first), out, width, |j| &column(first + j)[..k]);
             first += width;
         }
     }
@@ -106,8 +98,34 @@ impl PackedB {
     }
 }
 
+/// Fills one panel of `width` columns, the first `columns` of them with what `column` gives.
+fn pack_columns<'a>(
+    isa: Isa,
+    pairs: bool,
+    columns: usize,
+    out: &mut [f32],
+    width: usize,
+    column: impl Fn(usize) -> &'a [f32],
+) {
+    let mut j = 0;
+    while !pairs && j + SIDE <= columns {
+        transpose(isa, std::array::from_fn(|i| column(j + i)), &mut out[j..], width);
+        j += SIDE;
+    }
+    for j in j..width {
+        let to = out[j..].iter_mut().step_by(width);
+        if j >= columns {
+            to.for_each(|to| *to = 0.0);
+        } else if pairs {
+            to.zip(column(j).chunks(2)).for_each(|(to, pair)| *to = bf16::pair(pair));
+        } else {
+            to.zip(column(j)).for_each(|(to, x)| *to = *x);
+        }
+    }
+}
+
 /// Fills one panel whose first column is `first`.
-fn pack_panel(pairs: bool, b: Mat<'_>, first: usize, out: &mut [f32]) {
+fn pack_panel(isa: Isa, pairs: bool, b: Mat<'_>, first: usize, out: &mut [f32]) {
     let (k, n) = b.shape();
     let terms = if pairs { k.div_ceil(2) } else { k };
     if terms == 0 {
@@ -120,7 +138,10 @@ fn pack_panel(pairs: bool, b: Mat<'_>, first: usize, out: &mut [f32]) {
         for (term, row) in out.chunks_exact_mut(width).enumerate() {
             let (row, beyond) = row.split_at_mut(columns);
             beyond.fill(0.0);
-            if !pairs {
+            if let (false, Some(row)) = (pairs, row.as_chunks_mut::<16>().0.first_mut().filter(|_| columns == 16)) {
+                // The usual width: two moves rather than a call.
+                row.copy_from_slice(row_of_b(term));
+            } else if !pairs {
                 row.copy_from_slice(row_of_b(term));
             } else if 2 * term + 1 < k {
                 bf16::pair_rows(row_of_b(2 * term), row_of_b(2 * term + 1), row);
@@ -130,25 +151,8 @@ fn pack_panel(pairs: bool, b: Mat<'_>, first: usize, out: &mut [f32]) {
         }
         return;
     }
-    // Transposing in squares of 8 keeps both sides in cache lines that are already there.
     debug_assert_eq!(b.row_stride, 1);
-    let step = k.div_ceil(terms);
-    for first_term in (0..terms).step_by(8) {
-        let out = &mut out[first_term * width..(first_term + 8).min(terms) * width];
-        for j in 0..width {
-            let to = out[j..].iter_mut().step_by(width);
-            if j >= columns {
-                to.for_each(|to| *to = 0.0);
-                continue;
-            }
-            let from = &b.data[(first + j) * b.col_stride..][..k][first_term * step..];
-            if pairs {
-                to.zip(from.chunks(2)).for_each(|(to, pair)| *to = bf16::pair(pair));
-            } else {
-                to.zip(from).for_each(|(to, x)| *to = *x);
-            }
-        }
-    }
+    pack_columns(isa, pairs, columns, out, width, |j| &b.data[(first + j) * b.col_stride..][..k]);
 }
 
 /// Where the terms of a block of `A` are. Tiles of `rows` rows are `tile` elements apart; within one, rows are `row`

@@ -21,6 +21,8 @@ pub(crate) trait Simd: Copy {
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
+    /// `1 / a` to within two units in the last place, sooner than by a division.
+    unsafe fn inverse(a: Self::V) -> Self::V;
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, fused where the CPU can.
@@ -37,9 +39,26 @@ pub(crate) trait Simd: Copy {
     /// Each lane's lower 16 bits as the bf16 they are.
     unsafe fn lower_halves(a: Self::V) -> Self::V;
 
+    /// Lanes whose upper 16 bits are in memory, and whose lower ones are zero.
+    unsafe fn load_upper(p: *const u16) -> Self::V;
+    /// The first `n` of those, the others 1.
+    #[inline(always)]
+    unsafe fn load_upper_partial(p: *const u16, n: usize) -> Self::V {
+        let mut lanes = [0x3F80u16; 16];
+        // SAFETY: the caller vouches for n <= LANES readable elements; LANES <= 16.
+        unsafe {
+            std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), n);
+            Self::load_upper(lanes.as_ptr())
+        }
+    }
+
     /// Asks for a cache line that will be read or written soon; any address will do.
     #[inline(always)]
     unsafe fn prefetch(_p: *const f32) {}
+
+    /// [`Simd::prefetch`] of what will be needed later: into the second cache, so as not to crowd the first.
+    #[inline(always)]
+    unsafe fn prefetch_far(_p: *const f32) {}
 
     /// The first `n` lanes from memory, the others `fill`.
     #[inline(always)]
@@ -140,6 +159,10 @@ impl Simd for Portable {
         map2(a, b, |x, y| x / y)
     }
     #[inline(always)]
+    unsafe fn inverse(a: Self::V) -> Self::V {
+        a.map(|x| 1.0 / x)
+    }
+    #[inline(always)]
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
         map2(a, b, |x, y| if x > y { x } else { y })
     }
@@ -172,6 +195,11 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn lower_halves(a: Self::V) -> Self::V {
         a.map(|x| f32::from_bits(x.to_bits() << 16))
+    }
+    #[inline(always)]
+    unsafe fn load_upper(p: *const u16) -> Self::V {
+        // SAFETY: the caller vouches for 8 readable elements.
+        unsafe { p.cast::<[u16; 8]>().read_unaligned() }.map(|x| f32::from_bits(u32::from(x) << 16))
     }
 }
 
@@ -223,6 +251,11 @@ mod x86 {
             sub(a: __m256, b: __m256) -> __m256 = _mm256_sub_ps(a, b);
             mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
             div(a: __m256, b: __m256) -> __m256 = _mm256_div_ps(a, b);
+            inverse(a: __m256) -> __m256 = {
+                // A table's value good to 11 bits, and a step of Newton's method.
+                let y = _mm256_rcp_ps(a);
+                _mm256_fmadd_ps(y, _mm256_fnmadd_ps(a, y, _mm256_set1_ps(1.0)), y)
+            };
             max(a: __m256, b: __m256) -> __m256 = _mm256_max_ps(a, b);
             min(a: __m256, b: __m256) -> __m256 = _mm256_min_ps(a, b);
             fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
@@ -242,7 +275,10 @@ mod x86 {
                 _mm256_castps_si256(a), _mm256_set1_epi32(0xFFFF_0000u32.cast_signed())));
             lower_halves(a: __m256) -> __m256 =
                 _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(a)));
+            load_upper(p: *const u16) -> __m256 = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(
+                _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()))));
             prefetch(p: *const f32) = _mm_prefetch::<_MM_HINT_T0>(p.cast());
+            prefetch_far(p: *const f32) = _mm_prefetch::<_MM_HINT_T1>(p.cast());
         }
     }
 
@@ -257,6 +293,10 @@ mod x86 {
             sub(a: __m512, b: __m512) -> __m512 = _mm512_sub_ps(a, b);
             mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
             div(a: __m512, b: __m512) -> __m512 = _mm512_div_ps(a, b);
+            inverse(a: __m512) -> __m512 = {
+                let y = _mm512_rcp14_ps(a);
+                _mm512_fmadd_ps(y, _mm512_fnmadd_ps(a, y, _mm512_set1_ps(1.0)), y)
+            };
             max(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
             min(a: __m512, b: __m512) -> __m512 = _mm512_min_ps(a, b);
             fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
@@ -275,7 +315,10 @@ mod x86 {
                 _mm512_castps_si512(a), _mm512_set1_epi32(0xFFFF_0000u32.cast_signed())));
             lower_halves(a: __m512) -> __m512 =
                 _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_castps_si512(a)));
+            load_upper(p: *const u16) -> __m512 = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(
+                _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()))));
             prefetch(p: *const f32) = _mm_prefetch::<_MM_HINT_T0>(p.cast());
+            prefetch_far(p: *const f32) = _mm_prefetch::<_MM_HINT_T1>(p.cast());
         }
     }
 }

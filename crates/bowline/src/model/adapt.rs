@@ -9,32 +9,57 @@
 //!
 //! (Krause et al., equations 5 to 8; the plain form has `theta <- theta + lambda (theta_0 - theta) - eta g`). Dropout is
 //! off, nothing is clipped, and the state goes on as the weights before the step computed it.
+//!
+//! The layers take their step at once. The classifier's is put off until the next segment is read, when its matrix has to be
+//! gone through anyway ([`bowline_kernels::adapt`]); whoever wants to see the weights before that calls
+//! [`Adaptation::finish`].
 
 use super::lstm::ByColumns;
 use super::{Network, State};
 use crate::batch::Window;
 use crate::params::Params;
-use bowline_kernels::adapt::{self, Rule, Weights};
-use bowline_kernels::{Buffer, Into, Mat, gemm};
+use bowline_kernels::Buffer;
+use bowline_kernels::adapt::{self, Classifier, Pending, Reading, Rule, Scale, Weights};
 use std::ops::Range;
 
 /// What moves the weights, and the room it needs. The trained weights in it never change.
 pub struct Adaptation {
     trained: Params,
-    scale: Option<Params>,
+    /// One for each weight.
+    scale: Option<Vec<Scale>>,
     rule: Rule,
-    /// (T, d): what the classifier saw, and the gradient by it.
+    /// (T, d): what the classifier saw of the last segment.
     h: Buffer,
-    d_h: Vec<f32>,
-    /// (V, T): logits, then their gradient.
+    /// A row for each word of the vocabulary: the logits of the last segment.
     z: ByColumns,
-    /// (4d, T): a layer's gates, then their gradient.
+    /// A row for each gate of a layer's units: before their activation, then the gradient by it.
     gates: ByColumns,
     log_sums: Vec<f64>,
-    partial: Buffer,
+    /// (T, d): the gradient by what the classifier saw.
+    d_h: Vec<f32>,
+    room: Buffer,
+    pending: Option<Left>,
     /// The rows of an untied embedding that have moved.
     moved: Vec<u32>,
     has_moved: Vec<bool>,
+}
+
+/// What the last segment has left for the classifier to do.
+struct Left {
+    /// (T, d): what the classifier saw.
+    h: Vec<f32>,
+    targets: Vec<u32>,
+    minus_log_sums: Vec<f32>,
+    /// The words of a tied embedding that were read, and the gradient by what they were read as.
+    inputs: Vec<u32>,
+    d_inputs: Vec<f32>,
+}
+
+impl Left {
+    fn pending(&self) -> Pending<'_> {
+        let Left { h, targets, minus_log_sums, inputs, d_inputs } = self;
+        Pending { h, targets, minus_log_sums, rows: inputs, gradients: d_inputs }
+    }
 }
 
 /// Where the classifier is in a model's flat buffer.
@@ -50,6 +75,24 @@ impl Parts {
         let end = words + a.layers * (8 * d * d + 4 * d);
         let matrix = if a.tied { 0..words } else { end..end + words };
         Parts { bias: if a.tied { 0..0 } else { matrix.end..matrix.end + a.vocab }, matrix }
+    }
+
+    /// The classifier to be moved.
+    fn classifier<'a>(
+        &self,
+        params: &'a mut Params,
+        trained: &'a Params,
+        scale: Option<&'a [Scale]>,
+    ) -> Classifier<'a> {
+        let all = self.matrix.start..self.matrix.end + self.bias.len();
+        let (matrix, bias) = params.data_mut()[all].split_at_mut(self.matrix.len());
+        let weights = |now, range: &Range<usize>| Weights {
+            now,
+            trained: &trained.data()[range.clone()],
+            scale: scale.map(|r| &r[range.clone()]),
+        };
+        let bias = if bias.is_empty() { None } else { Some(weights(bias, &self.bias)) };
+        Classifier { matrix: weights(matrix, &self.matrix), bias }
     }
 }
 
@@ -72,15 +115,16 @@ impl Adaptation {
         Adaptation {
             rule: Rule { rate: rate as f32, decay: decay as f32, epsilon, mean: mean as f32 },
             h: Buffer::new(),
-            d_h: Vec::new(),
             z: ByColumns::new(network.isa()),
             gates: ByColumns::new(network.isa()),
             log_sums: Vec::new(),
-            partial: Buffer::new(),
+            d_h: Vec::new(),
+            room: Buffer::new(),
+            pending: None,
             moved: Vec::new(),
             has_moved: vec![false; a.vocab],
             trained,
-            scale,
+            scale: scale.map(|r| r.data().iter().map(|&r| Scale::nearest(r)).collect()),
         }
     }
 
@@ -97,23 +141,42 @@ impl Adaptation {
     /// Puts the trained weights back, bit for bit.
     pub fn restore(&mut self, params: &mut Params) {
         params.data_mut().copy_from_slice(self.trained.data());
+        self.pending = None;
         self.moved.clear();
         self.has_moved.fill(false);
     }
 
-    /// The logits (V, T) of the last window that the network read, `Z^T = W H^T`.
-    fn logits(&mut self, network: &Network, params: &Params, steps: usize) {
-        let a = params.architecture();
-        self.h.resize(steps * a.hidden);
-        self.h.copy_from_slice(network.hidden(steps, 1));
-        let h = &self.h;
-        let ByColumns { states, values } = &mut self.z;
-        states.pack_columns_alone(a.hidden, steps, |t| &h[t * a.hidden..(t + 1) * a.hidden]);
-        values.resize(a.vocab * steps, 0.0);
-        gemm(network.team(), Mat::new(params.classifier(), a.vocab, a.hidden), states, values, Into::Overwrite);
+    /// Does what the last segment has left to be done.
+    pub fn finish(&mut self, network: &Network, params: &mut Params) {
+        let Some(left) = self.pending.take() else { return };
+        let classifier = Parts::of(params).classifier(params, &self.trained, self.scale.as_deref());
+        let (d, pending) = (self.trained.architecture().hidden, Some((left.pending(), self.rule)));
+        adapt::pass(network.team(), network.isa(), classifier, d, &mut self.z.values, pending, None, &mut self.room);
     }
 
-    /// `-log y_target` of the last window that the network read, at each temperature: (T, temperatures) into `nll`.
+    /// The logits of the last window that the network read, their sums and `Y W`, after the step that was left.
+    fn read(&mut self, network: &Network, params: &mut Params, steps: usize) {
+        let d = params.architecture().hidden;
+        self.h.resize(steps * d);
+        self.h.copy_from_slice(network.hidden(steps, 1));
+        self.z.states.take(&self.h, d);
+        let stride = self.z.states.stride();
+        if self.pending.as_ref().is_some_and(|left| left.minus_log_sums.len() != stride) {
+            self.finish(network, params);
+        }
+        self.z.values.resize(params.architecture().vocab * stride);
+        self.log_sums.resize(stride, 0.0);
+        self.d_h.resize(steps * d, 0.0);
+        let left = self.pending.take();
+        let classifier = Parts::of(params).classifier(params, &self.trained, self.scale.as_deref());
+        let pending = left.as_ref().map(|left| (left.pending(), self.rule));
+        let Adaptation { z, d_h, log_sums, room, .. } = self;
+        let reading = Some(Reading { columns: &z.states, y_w: d_h, log_sums });
+        adapt::pass(network.team(), network.isa(), classifier, d, &mut z.values, pending, reading, room);
+    }
+
+    /// `-log y_target` of the last window that the network read, at each temperature: (T, temperatures) into `nll`. Nothing
+    /// may be left to be done.
     pub fn classify(
         &mut self,
         network: &Network,
@@ -122,28 +185,38 @@ impl Adaptation {
         temperatures: &[f32],
         nll: &mut [f64],
     ) {
-        self.logits(network, params, targets.len());
-        self.losses(network, params, targets, temperatures, nll);
-    }
-
-    fn losses(&mut self, network: &Network, params: &Params, targets: &[u32], temperatures: &[f32], nll: &mut [f64]) {
-        let (steps, bias) = (targets.len(), params.classifier_bias());
-        self.log_sums.resize(steps, 0.0);
+        debug_assert!(self.pending.is_none());
+        let d = params.architecture().hidden;
+        self.h.resize(targets.len() * d);
+        self.h.copy_from_slice(network.hidden(targets.len(), 1));
+        self.z.product(network.team(), params.classifier(), &self.h, d, None);
+        self.log_sums.resize(self.z.states.stride(), 0.0);
         for (i, &temperature) in temperatures.iter().enumerate() {
-            let inverse = 1.0 / temperature;
-            adapt::log_sums(network.isa(), &self.z.values, bias, steps, inverse, &mut self.log_sums);
-            for (t, &target) in targets.iter().enumerate() {
-                let logit = self.z.values[target as usize * steps + t] + bias.map_or(0.0, |b| b[target as usize]);
-                nll[t * temperatures.len() + i] = self.log_sums[t] - f64::from(logit * inverse);
-            }
+            self.log_sums_at(network, params, temperature);
+            self.losses(params, targets, (i, temperature), temperatures.len(), nll);
         }
     }
 
-    /// The distribution that `h` (d) means at a temperature, (V) into `out`.
+    fn log_sums_at(&mut self, network: &Network, params: &Params, temperature: f32) {
+        let (bias, inverse) = (params.classifier_bias(), 1.0 / temperature);
+        adapt::log_sums(network.team(), network.isa(), &self.z.values, bias, inverse, &mut self.log_sums);
+    }
+
+    /// The losses at the `i`th of `n` temperatures, from the logits and the sums at it.
+    fn losses(&self, params: &Params, targets: &[u32], (i, temperature): (usize, f32), n: usize, nll: &mut [f64]) {
+        let (stride, bias) = (self.z.states.stride(), params.classifier_bias());
+        for (t, &target) in targets.iter().enumerate() {
+            let logit = self.z.values[target as usize * stride + t] + bias.map_or(0.0, |b| b[target as usize]);
+            nll[t * n + i] = self.log_sums[t] - f64::from(logit * (1.0 / temperature));
+        }
+    }
+
+    /// The distribution that `h` (d) means at a temperature, (V) into `out`. Nothing may be left to be done.
     pub fn distribution(&mut self, network: &Network, params: &Params, h: &[f32], temperature: f32, out: &mut [f32]) {
-        let a = params.architecture();
-        self.z.states.pack_columns_alone(a.hidden, 1, |_| h);
-        gemm(network.team(), Mat::new(params.classifier(), a.vocab, a.hidden), &self.z.states, out, Into::Overwrite);
+        debug_assert!(self.pending.is_none());
+        self.z.product(network.team(), params.classifier(), h, h.len(), None);
+        let stride = self.z.states.stride();
+        out.iter_mut().zip(self.z.values.iter().step_by(stride)).for_each(|(to, z)| *to = *z);
         if let Some(bias) = params.classifier_bias() {
             out.iter_mut().zip(bias).for_each(|(z, b)| *z += b);
         }
@@ -164,16 +237,25 @@ impl Network {
     pub fn read_moving(&mut self, params: &Params, window: &Window, state: &mut State, adaptation: &mut Adaptation) {
         assert!(window.batch == 1 && window.steps <= self.steps * self.batch);
         let (d, steps) = (self.architecture.hidden, window.steps);
-        super::embedding::forward(params.embedding(), &window.inputs, None, d, &mut self.inputs[..steps * d]);
+        let Adaptation { trained, scale, rule, z, gates, pending, .. } = adaptation;
+        let inputs = &mut self.inputs[..steps * d];
+        match pending.as_ref().filter(|_| self.architecture.tied) {
+            None => super::embedding::forward(params.embedding(), &window.inputs, None, d, inputs),
+            Some(left) => {
+                let scale = scale.as_ref().map(|r| &r[..params.embedding().len()]);
+                let weights = (params.embedding(), trained.embedding(), scale);
+                adapt::rows_after(self.isa, weights, &z.values, left.pending(), *rule, &window.inputs, inputs);
+            }
+        }
         for l in 0..self.layers.len() {
             let (below, above) = self.layers.split_at_mut(l);
             let x = below.last().map_or(&self.inputs[..steps * d], |layer| layer.output(steps, 1));
-            let (params, room) = (params.layer(l), &mut adaptation.gates);
-            above[0].forward_unpacked(&self.team, &params, x, &mut state.layers[l], steps, room);
+            above[0].forward_unpacked(&self.team, &params.layer(l), x, &mut state.layers[l], steps, gates);
         }
     }
 
-    /// Scores a segment (`nll` as in [`Adaptation::classify`]), then moves the weights and takes the new recurrent ones.
+    /// Scores a segment (`nll` as in [`Adaptation::classify`]), then moves the weights and takes the new recurrent ones. The
+    /// classifier's step is left for the next segment, or for [`Adaptation::finish`].
     pub fn adapt(
         &mut self,
         params: &mut Params,
@@ -186,35 +268,28 @@ impl Network {
         self.read_moving(params, segment, state, adaptation);
         let (steps, isa) = (segment.steps, self.isa);
         let d = self.architecture.hidden;
-        adaptation.logits(self, params, steps);
-        adaptation.losses(self, params, &segment.targets, temperatures, nll);
-        // dZ = Y - Y*
-        let Adaptation { trained, scale, rule, h, d_h, z, gates, log_sums, partial, moved, has_moved } = adaptation;
-        let (rule, scale, z) = (*rule, scale.as_ref(), &mut z.values);
-        if temperatures != [1.0] {
-            adapt::log_sums(isa, z, params.classifier_bias(), steps, 1.0, log_sums);
+        adaptation.read(self, params, steps);
+        let minus_log_sums = adaptation.log_sums.iter().map(|&x| -x as f32).collect();
+        for (i, &temperature) in temperatures.iter().enumerate() {
+            if temperature != 1.0 || i > 0 {
+                adaptation.log_sums_at(self, params, temperature);
+            }
+            adaptation.losses(params, &segment.targets, (i, temperature), temperatures.len(), nll);
         }
-        adapt::distributions(&self.team, isa, z, params.classifier_bias(), log_sums);
-        for (t, &target) in segment.targets.iter().enumerate() {
-            z[target as usize * steps + t] -= 1.0;
+        let Adaptation { trained, scale, rule, h, d_h, gates, room, pending, moved, has_moved, .. } = adaptation;
+        let (rule, scale) = (*rule, scale.as_deref());
+        // dH = Y W - Y* W
+        for (d_h, &target) in d_h.chunks_exact_mut(d).zip(&segment.targets) {
+            let row = &params.classifier()[target as usize * d..][..d];
+            d_h.iter_mut().zip(row).for_each(|(d_h, w)| *d_h -= w);
         }
-        // The classifier: the gradient by what it saw, and its step.
-        let parts = Parts::of(params);
         let part = |params: &mut Params, range: Range<usize>, f: &mut dyn FnMut(Weights<'_>)| {
             f(Weights {
                 now: &mut params.data_mut()[range.clone()],
                 trained: &trained.data()[range.clone()],
-                scale: scale.map(|r| &r.data()[range]),
+                scale: scale.map(|r| &r[range]),
             });
         };
-        d_h.resize(steps * d, 0.0);
-        part(params, parts.matrix, &mut |weights| {
-            adapt::matrix_step(&self.team, isa, weights, z, h, steps, rule, d_h, partial);
-        });
-        if !parts.bias.is_empty() {
-            let d_bias: Vec<f32> = z.chunks_exact(steps).map(|row| row.iter().sum()).collect();
-            part(params, parts.bias, &mut |weights| adapt::step(&self.team, isa, weights, &d_bias, rule));
-        }
         // The layers: the way back through their gates, then the step of each matrix, which gives the gradient below it.
         self.d_above[..steps * d].copy_from_slice(d_h);
         for l in (0..self.layers.len()).rev() {
@@ -222,36 +297,48 @@ impl Network {
             let x = below.last().map_or(&self.inputs[..steps * d], |layer| layer.output(steps, 1));
             let d_output = &self.d_above[..steps * d];
             let before = above[0].backward_unpacked(&self.team, steps, d_output, &mut self.unused, gates);
-            let d_gates = &gates.values;
+            let (d_gates, stride) = (&gates.values, gates.states.stride());
             let [w_ih, w_hh, bias] = params.layer_ranges(l);
             part(params, w_ih, &mut |weights| {
-                let d_x = &mut self.d_below[..steps * d];
-                adapt::matrix_step(&self.team, isa, weights, d_gates, x, steps, rule, d_x, partial);
+                let d_x = Some(&mut self.d_below[..steps * d]);
+                adapt::matrix_step(&self.team, isa, weights, d_gates, stride, x, d, rule, d_x, room);
             });
             part(params, w_hh, &mut |weights| {
                 // What it gives has gone down the chain already.
-                adapt::matrix_step(&self.team, isa, weights, d_gates, before, steps, rule, d_h, partial);
+                adapt::matrix_step(&self.team, isa, weights, d_gates, stride, before, d, rule, None, room);
             });
-            let d_bias: Vec<f32> = d_gates.chunks_exact(steps).map(|row| row.iter().sum()).collect();
+            let d_bias: Vec<f32> = d_gates.chunks_exact(stride).map(|row| row[..steps].iter().sum()).collect();
             part(params, bias, &mut |weights| adapt::step(&self.team, isa, weights, &d_bias, rule));
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
-        // The embedding: a tied one has made its way back with the classifier; of another one, the rows that ever moved do.
-        if !self.architecture.tied {
+        let mut left = Left {
+            h: h.to_vec(),
+            targets: segment.targets.clone(),
+            minus_log_sums,
+            inputs: Vec::new(),
+            d_inputs: Vec::new(),
+        };
+        let d_inputs = &self.d_above[..steps * d];
+        if self.architecture.tied {
+            // The embedding moves with the classifier.
+            (left.inputs, left.d_inputs) = (segment.inputs.clone(), d_inputs.to_vec());
+        } else {
+            // Of a matrix of its own, the rows that ever moved make their way back, and those that were read move on.
             let nothing = vec![0.0; d];
             for &word in moved.iter() {
                 let row = word as usize * d..(word as usize + 1) * d;
                 part(params, row, &mut |weights| adapt::step(&self.team, isa, weights, &nothing, rule));
             }
-        }
-        let forward = Rule { decay: 0.0, ..rule };
-        for (&word, d_x) in segment.inputs.iter().zip(self.d_above[..steps * d].chunks_exact(d)) {
-            if !std::mem::replace(&mut has_moved[word as usize], true) {
-                moved.push(word);
+            let forward = Rule { decay: 0.0, ..rule };
+            for (&word, d_x) in segment.inputs.iter().zip(d_inputs.chunks_exact(d)) {
+                if !std::mem::replace(&mut has_moved[word as usize], true) {
+                    moved.push(word);
+                }
+                let row = word as usize * d..(word as usize + 1) * d;
+                part(params, row, &mut |weights| adapt::step(&self.team, isa, weights, d_x, forward));
             }
-            let row = word as usize * d..(word as usize + 1) * d;
-            part(params, row, &mut |weights| adapt::step(&self.team, isa, weights, d_x, forward));
         }
+        *pending = Some(left);
         self.pack_recurrent(params);
     }
 }

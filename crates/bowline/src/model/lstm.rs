@@ -4,6 +4,7 @@
 //! window stands wherever the state is consumed, and the state that is carried to the next window is the unmasked `h`.
 
 use crate::params::{LayerParams, LayerParamsMut};
+use bowline_kernels::adapt::{self, Columns};
 use bowline_kernels::recurrent::{self, RecurrentWeights};
 use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Precision, Team, elementwise, gemm};
 
@@ -19,14 +20,21 @@ pub struct LayerState {
 /// Room for a product with a matrix as it lies, `W X^T`.
 pub(super) struct ByColumns {
     /// `X^T`, (d, T).
-    pub(super) states: PackedB,
-    /// The result, a row for each row of the matrix and a column for each step.
-    pub(super) values: Vec<f32>,
+    pub(super) states: Columns,
+    /// The result: a row for each row of the matrix, and a column for each step and some more ([`Columns::stride`]).
+    pub(super) values: Buffer,
 }
 
 impl ByColumns {
     pub(super) fn new(isa: Isa) -> ByColumns {
-        ByColumns { states: PackedB::new(isa, Precision::F32), values: Vec::new() }
+        ByColumns { states: Columns::new(isa), values: Buffer::new() }
+    }
+
+    /// `w X^T`, plus `start` in each column, for `x` (T, d).
+    pub(super) fn product(&mut self, team: &Team, w: &[f32], x: &[f32], d: usize, start: Option<&[f32]>) {
+        self.states.take(x, d);
+        self.values.resize(w.len() / d * self.states.stride());
+        adapt::product(team, w, &self.states, start, &mut self.values);
     }
 }
 
@@ -116,12 +124,10 @@ impl Lstm {
         room: &mut ByColumns,
     ) {
         let d = self.hidden;
-        room.states.pack_columns_alone(d, steps, |t| &x[t * d..(t + 1) * d]);
-        room.values.resize(4 * d * steps, 0.0);
-        room.values.chunks_exact_mut(steps).zip(params.bias).for_each(|(row, &b)| row.fill(b));
-        gemm(team, Mat::new(params.w_ih, 4 * d, d), &room.states, &mut room.values, Into::Accumulate);
+        room.product(team, params.w_ih, &x[..steps * d], d, Some(params.bias));
+        let stride = room.states.stride();
         for (t, gates) in self.gates.chunks_exact_mut(4 * d).take(steps).enumerate() {
-            gates.iter_mut().zip(room.values[t..].iter().step_by(steps)).for_each(|(to, x)| *to = *x);
+            gates.iter_mut().zip(room.values[t..].iter().step_by(stride)).for_each(|(to, x)| *to = *x);
         }
         self.chain(team, state, None, (steps, 1));
     }
@@ -207,7 +213,7 @@ impl Lstm {
     }
 
     /// [`Lstm::backward`] of what [`Lstm::forward_unpacked`] read, as far as the gates: the gradient by them before their
-    /// activation, (4d, T), is left in `room`. What `W_hh` was multiplied with, (T, d), is returned.
+    /// activation, by columns, is left in `room`. What `W_hh` was multiplied with, (T, d), is returned.
     pub(super) fn backward_unpacked(
         &mut self,
         team: &Team,
@@ -218,9 +224,10 @@ impl Lstm {
     ) -> &[f32] {
         let d = self.hidden;
         self.chain_back(team, None, (steps, 1), d_output, unused);
-        room.values.resize(4 * d * steps, 0.0);
+        let stride = room.states.stride();
+        room.values.resize(4 * d * stride);
         for (t, gates) in self.gates.chunks_exact(4 * d).take(steps).enumerate() {
-            room.values[t..].iter_mut().step_by(steps).zip(gates).for_each(|(to, x)| *to = *x);
+            room.values[t..].iter_mut().step_by(stride).zip(gates).for_each(|(to, x)| *to = *x);
         }
         &self.states[..steps * d]
     }

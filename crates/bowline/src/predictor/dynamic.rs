@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub(super) struct Dynamic {
     network: Network,
-    /// The weights as they are now.
+    /// The weights as they are now, but for what the adaptation has left to be done.
     params: Params,
     adaptation: Adaptation,
     segment: usize,
@@ -56,7 +56,8 @@ impl Dynamic {
 
     /// The weights as they are now.
     #[cfg(test)]
-    pub(super) fn weights(&self) -> &Params {
+    pub(super) fn weights(&mut self) -> &Params {
+        self.adaptation.finish(&self.network, &mut self.params);
         &self.params
     }
 
@@ -104,6 +105,7 @@ impl Body for Dynamic {
                     self.hidden.extend_from_slice(self.adaptation.hidden());
                 }
                 ask => {
+                    self.adaptation.finish(&self.network, &mut self.params);
                     if self.read.is_empty() {
                         self.before.copy_from(&self.state);
                     }
@@ -128,6 +130,7 @@ impl Body for Dynamic {
     }
 
     fn distribution(&mut self, temperature: f32, out: &mut [f32]) {
+        self.adaptation.finish(&self.network, &mut self.params);
         let d = self.params.architecture().hidden;
         let h = &self.hidden[self.hidden.len() - d..];
         self.adaptation.distribution(&self.network, &self.params, h, temperature, out);

@@ -1,7 +1,8 @@
 //! The settings that were found for a model, kept in its folder as `tuned.json`.
 
-use super::{CacheSettings, DynamicSettings};
+use super::{CacheSettings, DynamicSettings, MonteCarloSettings};
 use crate::error::{Error, Result};
+use crate::model::KeepProb;
 use crate::ngram::recency::RecencySettings;
 use crate::storage::atomic;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub struct Stored {
     pub dynamic: Option<DynamicSettings>,
     /// The cache on top of dynamic evaluation.
     pub cache_with_dynamic: Option<CacheSettings>,
+    /// The probability with which the samples of Monte-Carlo dropout keep a unit.
+    #[serde(default)]
+    pub mc_keep: Option<f32>,
     /// The recency cache on top of this model alone.
     pub recency: Option<RecencySettings>,
     /// The weights of mixtures whose first member this model is.
@@ -66,6 +70,10 @@ impl Stored {
             settings.validate().map_err(|e| wrong(e.to_string().replace("\n  try: ", "; possible is ")))?;
         }
         if let Some(settings) = stored.dynamic {
+            settings.validate().map_err(|e| wrong(e.to_string().replace("\n  try: ", "; possible is ")))?;
+        }
+        if let Some(keep) = stored.mc_keep {
+            let settings = MonteCarloSettings { samples: 1, keep: KeepProb(keep), seed: 1 };
             settings.validate().map_err(|e| wrong(e.to_string().replace("\n  try: ", "; possible is ")))?;
         }
         if let Some(settings) = stored.recency {

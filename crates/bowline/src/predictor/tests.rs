@@ -206,6 +206,7 @@ fn dynamic_evaluation_moves_a_copy_and_puts_it_back_bit_for_bit() {
 fn a_segment_s_step_is_the_rule_along_the_training_gradient() {
     use crate::batch::Window;
     use crate::model::{Network, State, Use};
+    use bowline_kernels::adapt::Scale;
     let ids = text(16);
     for tied in [true, false] {
         let source = source(1, tied);
@@ -231,8 +232,9 @@ fn a_segment_s_step_is_the_rule_along_the_training_gradient() {
                 let loss = network.train(&theta, &window, &mut state, None, None, &mut gradient);
                 assert!((loss.ce - nll[at..at + 7].iter().sum::<f64>()).abs() < 1e-4);
                 for i in 0..theta.data().len() {
-                    let [x, x0, g, r] =
-                        [theta.data()[i], trained.data()[i], gradient.data()[i], r.data()[i]].map(f64::from);
+                    // The scale goes by 8 bits.
+                    let r = Scale::nearest(r.data()[i]).value();
+                    let [x, x0, g, r] = [theta.data()[i], trained.data()[i], gradient.data()[i], r].map(f64::from);
                     let new = match form {
                         DynamicForm::Sgd => x + settings.decay * (x0 - x) - settings.rate * g,
                         DynamicForm::Rms => {

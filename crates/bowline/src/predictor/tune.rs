@@ -4,12 +4,14 @@
 //! once ([`Neural::streams`]); a cache's `lambda` is then a weight of a mixture of two ([`em`]). Its `theta` and window are
 //! found coarse to fine: a coarse grid on the text's beginning, widened as long as the best lies at its edge, and a fine
 //! one around that best on the whole text. The settings of dynamic evaluation need a pass each: they are found on the
-//! text's beginning, coarse to fine, within a bounded time.
+//! text's beginning, coarse to fine, within a bounded time. So is how many units the samples of Monte-Carlo dropout keep.
 
 use super::{
-    CacheGrid, CacheSettings, DynamicForm, DynamicSettings, Neural, NeuralSettings, Source, Streams, em, short,
+    CacheGrid, CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettings, Neural, NeuralSettings, Source,
+    Streams, em, short,
 };
 use crate::error::Result;
+use crate::model::KeepProb;
 use std::time::{Duration, Instant};
 
 /// What a search is told and says. `watch(what, share)` hears what is being done and the share of it that is done, and stops
@@ -19,7 +21,7 @@ pub struct Tuner<'a> {
     pub source: &'a Source,
     /// The validation text.
     pub valid: &'a [u32],
-    /// Time for the search of dynamic evaluation's settings.
+    /// Time for the search of dynamic evaluation's settings, and for that of Monte-Carlo dropout's.
     pub time: Duration,
     /// Who listens.
     pub watch: &'a mut dyn FnMut(&str, f64) -> bool,
@@ -52,6 +54,11 @@ const COARSE_WORDS: usize = 15_000;
 /// The smallest and the largest beginning of the text that dynamic evaluation's settings are tried on.
 const SHORTEST: usize = 3_000;
 const LONGEST: usize = 20_000;
+/// The same for Monte-Carlo dropout.
+const SHORTEST_SAMPLED: usize = 1_000;
+const LONGEST_SAMPLED: usize = 10_000;
+/// Shares of the units dropped in training that are tried: a network's samples, averaged, may do better with fewer.
+const DROPPED: [f64; 6] = [1.0, 2.0 / 3.0, 0.5, 1.0 / 3.0, 0.2, 0.1];
 
 /// A setting, made so many times larger.
 type Change = fn(&mut DynamicSettings, f64);
@@ -177,14 +184,42 @@ impl Tuner<'_> {
         Ok(Some(best))
     }
 
+    /// How many units the samples of Monte-Carlo dropout had best keep, starting from `start`. `None` if it was stopped.
+    pub fn monte_carlo(&mut self, start: MonteCarloSettings) -> Result<Option<MonteCarloSettings>> {
+        let trial = |tuner: &mut Tuner<'_>, keep: KeepProb, words: usize| {
+            let what = format!("Monte-Carlo dropout: keep {}", keep.0);
+            let settings = MonteCarloSettings { keep, ..start };
+            tuner.score(&what, NeuralSettings { monte_carlo: Some(settings), ..NeuralSettings::default() }, words)
+        };
+        let began = Instant::now();
+        let mut words = SHORTEST_SAMPLED.min(self.valid.len());
+        let Some(_) = trial(self, start.keep, words)? else { return Ok(None) };
+        let per_word = began.elapsed().as_secs_f64() / words.max(1) as f64;
+        let most = (self.time.as_secs_f64() / DROPPED.len() as f64 / per_word) as usize;
+        words = most.clamp(SHORTEST_SAMPLED, LONGEST_SAMPLED).min(self.valid.len());
+        let (mut best, mut least) = (start, f64::INFINITY);
+        for share in DROPPED {
+            let keep = KeepProb(digits(1.0 - share * (1.0 - f64::from(start.keep.0))) as f32);
+            let Some(score) = trial(self, keep, words)? else { return Ok(None) };
+            if score < least {
+                (best.keep, least) = (keep, score);
+            }
+        }
+        Ok(Some(best))
+    }
+
     fn trial(&mut self, settings: DynamicSettings, words: usize) -> Result<Option<f64>> {
         let what = format!("dynamic evaluation: rate {}, decay {}", short(settings.rate), short(settings.decay));
-        let all = NeuralSettings { dynamic: Some(settings), ..NeuralSettings::default() };
-        let mut network = Neural::new(self.source, &all)?;
+        self.score(&what, NeuralSettings { dynamic: Some(settings), ..NeuralSettings::default() }, words)
+    }
+
+    /// The perplexity of the first `words`.
+    fn score(&mut self, what: &str, settings: NeuralSettings, words: usize) -> Result<Option<f64>> {
+        let mut network = Neural::new(self.source, &settings)?;
         let none = CacheGrid { thetas: Vec::new(), windows: Vec::new() };
         let watch = &mut *self.watch;
         let ids = &self.valid[..words];
-        let pass = network.streams(ids, &[1.0], &none, &mut |at| watch(&what, at as f64 / words.max(1) as f64));
+        let pass = network.streams(ids, &[1.0], &none, &mut |at| watch(what, at as f64 / words.max(1) as f64));
         Ok(pass.map(|pass| {
             let score = perplexity(&pass.network[0]);
             if score.is_finite() { score } else { f64::MAX }

@@ -67,7 +67,7 @@ pub struct PredictorOptions {
     /// Average N networks with units dropped (Monte-Carlo dropout); 0 for none
     #[arg(long, value_name = "N")]
     pub mc: Option<usize>,
-    /// Probability of keeping a unit [default: as in training]
+    /// Probability of keeping a unit [default: what --tune found, else as in training]
     #[arg(long, value_name = "P")]
     pub mc_keep: Option<f32>,
     /// Seed of the dropped units
@@ -139,8 +139,15 @@ impl PredictorOptions {
         }
     }
 
-    pub fn monte_carlo(&self, member: &Member, samples: usize) -> bowline::Result<MonteCarloSettings> {
-        let keep = self.mc_keep.map(KeepProb).or_else(|| member.trained_keep()).ok_or_else(|| {
+    /// The settings of Monte-Carlo dropout: what is given, else what was found, else as in training.
+    pub fn monte_carlo(
+        &self,
+        member: &Member,
+        stored: Option<&Stored>,
+        samples: usize,
+    ) -> bowline::Result<MonteCarloSettings> {
+        let known = self.mc_keep.or(stored.and_then(|s| s.mc_keep)).map(KeepProb);
+        let keep = known.or_else(|| member.trained_keep()).ok_or_else(|| {
             let problem = "the model's folder does not say with which probability units were kept in training";
             Error::config("mc-keep", problem, "--mc-keep with that probability; the paper's small models have 0.7")
         })?;
@@ -162,7 +169,7 @@ impl PredictorOptions {
         });
         let monte_carlo = match self.mc {
             Some(0) => None,
-            Some(samples) if member.params().is_some() => Some(self.monte_carlo(member, samples)?),
+            Some(samples) if member.params().is_some() => Some(self.monte_carlo(member, stored, samples)?),
             _ => None,
         };
         let temperature = match self.temperature.as_deref() {

@@ -116,8 +116,16 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     };
     let samples = asked.mc.unwrap_or(SAMPLES);
     if samples > 0 {
-        match asked.monte_carlo(&setup.members[0], samples) {
-            Ok(mc) => {
+        match asked.monte_carlo(&setup.members[0], None, samples) {
+            Ok(mut mc) => {
+                if asked.mc_keep.is_none() {
+                    let mut tuner = Tuner { source: &source, valid: &valid.ids, time, watch: &mut show };
+                    mc = tuner.monte_carlo(mc)?.ok_or_else(stopped)?;
+                    if let Some(stored) = &mut setup.stored[0] {
+                        stored.mc_keep = Some(mc.keep.0);
+                        save(stored, &setup.members[0].folder);
+                    }
+                }
                 let settings = NeuralSettings { monte_carlo: Some(mc), ..way };
                 let mut predictor = Neural::new(&source, &settings)?;
                 passes.push(whole(&mut predictor, &settings.title(), &mut show));
@@ -221,10 +229,14 @@ fn keep(setup: &mut Setup, valid_sha256: &str, ways: &[NeuralSettings; 5]) {
     stored.cache = ways[2].cache;
     stored.dynamic = ways[3].dynamic;
     stored.cache_with_dynamic = ways[4].cache;
-    if let Err(error) = Stored::save(&stored, &setup.members[0].folder) {
+    save(&stored, &setup.members[0].folder);
+    setup.stored[0] = Some(stored);
+}
+
+fn save(stored: &Stored, folder: &Path) {
+    if let Err(error) = stored.save(folder) {
         note(format_args!("the settings could not be kept for the next time: {error}"));
     }
-    setup.stored[0] = Some(stored);
 }
 
 fn test_pass(

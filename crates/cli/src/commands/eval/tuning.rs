@@ -13,8 +13,7 @@ use std::time::Duration;
 pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::Result<f64> {
     let asked = &options.predictor;
     if !asked.any() && options.models.len() == 1 {
-        let advice =
-            "say what to tune: --cache, --dynamic, --temperature tuned, --recency, several models, or use --all";
+        let advice = "say what to tune: --cache, --dynamic, --mc N, --temperature tuned, --recency, several models, or use --all";
         return Err(Error::config("tune", "there is nothing to tune about one model as it was trained", advice).into());
     }
     for i in 0..setup.members.len() {
@@ -107,6 +106,13 @@ fn tune_network(
     {
         stored.temperature = Some(temperature.settings);
         stored.cache = Some(cache.settings);
+    }
+    if let Some(samples) = asked.mc.filter(|&samples| samples > 0)
+        && asked.mc_keep.is_none()
+    {
+        // From the share that was dropped in training, whatever was found before.
+        let start = asked.monte_carlo(&setup.members[i], None, samples)?;
+        stored.mc_keep = tuner.monte_carlo(start)?.map(|found| found.keep.0);
     }
     progress.clear();
     Ok(())
