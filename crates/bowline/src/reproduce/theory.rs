@@ -38,14 +38,17 @@ fn cell(choice: &Choice, beta: f32, tau: f32, run: u32) -> Cell {
     let mut config = Config {
         seed,
         hidden: 300,
-        init: 0.1,
-        classifier_init: 1e-5,
+        init: 0.3,
+        // As good as zero: what W has in the end is what the loss has put there.
+        classifier_init: 1e-9,
         keep: KeepProb(1.0),
         batch: 5,
-        epochs: choice.epochs.unwrap_or(40),
-        learning_rate: 0.05,
-        decay: 0.85,
-        decay_after: 28,
+        epochs: choice.epochs.unwrap_or(5),
+        // So low that the word vectors hardly move while W follows them; at this rate nothing needs clipping.
+        learning_rate: 0.001,
+        decay: 1.0,
+        decay_after: 5,
+        clip: 1e5,
         select: Selection::Last,
         unit_vectors: true,
         ..preset(Size::Small, ModelKind::Al, "ptb")
