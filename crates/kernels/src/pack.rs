@@ -138,11 +138,13 @@ fn pack_panel(isa: Isa, pairs: bool, b: Mat<'_>, first: usize, out: &mut [f32]) 
         for (term, row) in out.chunks_exact_mut(width).enumerate() {
             let (row, beyond) = row.split_at_mut(columns);
             beyond.fill(0.0);
-            if let (false, Some(row)) = (pairs, row.as_chunks_mut::<16>().0.first_mut().filter(|_| columns == 16)) {
-                // The usual width: two moves rather than a call.
-                row.copy_from_slice(row_of_b(term));
-            } else if !pairs {
-                row.copy_from_slice(row_of_b(term));
+            if !pairs {
+                let from = row_of_b(term);
+                match (<&mut [f32; 16]>::try_from(&mut *row), <&[f32; 16]>::try_from(from)) {
+                    // The usual width: two moves rather than a call.
+                    (Ok(row), Ok(from)) => *row = *from,
+                    _ => row.copy_from_slice(from),
+                }
             } else if 2 * term + 1 < k {
                 bf16::pair_rows(row_of_b(2 * term), row_of_b(2 * term + 1), row);
             } else {

@@ -185,7 +185,7 @@ impl Adaptation {
         temperatures: &[f32],
         nll: &mut [f64],
     ) {
-        debug_assert!(self.pending.is_none());
+        assert!(self.pending.is_none(), "a step is left to be taken");
         let d = params.architecture().hidden;
         self.h.resize(targets.len() * d);
         self.h.copy_from_slice(network.hidden(targets.len(), 1));
@@ -213,7 +213,7 @@ impl Adaptation {
 
     /// The distribution that `h` (d) means at a temperature, (V) into `out`. Nothing may be left to be done.
     pub fn distribution(&mut self, network: &Network, params: &Params, h: &[f32], temperature: f32, out: &mut [f32]) {
-        debug_assert!(self.pending.is_none());
+        assert!(self.pending.is_none(), "a step is left to be taken");
         self.z.product(network.team(), params.classifier(), h, h.len(), None);
         let stride = self.z.states.stride();
         out.iter_mut().zip(self.z.values.iter().step_by(stride)).for_each(|(to, z)| *to = *z);

@@ -43,11 +43,11 @@ fn cell(choice: &Choice, beta: f32, tau: f32, run: u32) -> Cell {
         classifier_init: 1e-9,
         keep: KeepProb(1.0),
         batch: 5,
-        epochs: choice.epochs.unwrap_or(5),
+        epochs: choice.epochs.unwrap_or(6),
         // So low that the word vectors hardly move while W follows them; at this rate nothing needs clipping.
         learning_rate: 0.001,
         decay: 1.0,
-        decay_after: 5,
+        decay_after: 6,
         clip: 1e5,
         select: Selection::Last,
         unit_vectors: true,

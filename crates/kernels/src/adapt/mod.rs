@@ -78,15 +78,6 @@ impl Weights<'_> {
         assert_eq!(self.now.len(), self.trained.len());
         assert!(self.scale.is_none_or(|r| r.len() == self.now.len()));
     }
-
-    /// Some of them.
-    pub fn part(&mut self, range: std::ops::Range<usize>) -> Weights<'_> {
-        Weights {
-            now: &mut self.now[range.clone()],
-            trained: &self.trained[range.clone()],
-            scale: self.scale.map(|r| &r[range]),
-        }
-    }
 }
 
 /// One step of the rule for all weights.
