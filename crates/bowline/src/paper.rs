@@ -113,14 +113,21 @@ impl Comparison {
     }
 }
 
+/// A schedule is at its end when the learning rate is at most this part of the first one.
+const SMALL: f64 = 0.05;
+
 /// The settings of a run that are not the paper's.
 ///
 /// Left open by the paper, and so no difference: the seed, a gamma within the paper's range, whether the gradient flows
-/// through the target, the second training of the footnote, and how a run is watched and saved.
+/// through the target, the number of epochs once the learning rate has become small ([`SMALL`]), the second training of the
+/// footnote, and how a run is watched and saved.
 fn other_settings(config: &Config) -> Vec<String> {
     let wikitext = config.data.source.starts_with("wikitext-2");
     let mut paper = preset(config.size, config.model, if wikitext { "wikitext-2" } else { &config.data.source });
     paper.seed = config.seed;
+    if config.schedule().at(config.epochs) <= SMALL * config.learning_rate {
+        paper.epochs = config.epochs;
+    }
     paper.second_training_epochs = config.second_training_epochs;
     paper.patience = config.patience;
     paper.validation_streams = config.validation_streams;
@@ -197,6 +204,9 @@ mod tests {
         };
         let open = ["seed=9", "augment.gamma=0.5", "augment.gradient=flow", "second_training_epochs=55", "patience=3"];
         assert_eq!(free(&open), Vec::<String>::new());
+        // 0.9^29 = 0.047: after 34 epochs there is hardly anything left of the learning rate.
+        assert_eq!(free(&["epochs=34"]), Vec::<String>::new());
+        assert_eq!(free(&["epochs=33"]), ["epochs 33 instead of 55"]);
         assert_eq!(
             free(&["augment.gamma=0.9", "keep=0.6", "data.tokenize=true"]),
             ["augment.gamma 0.9 instead of 0.65", "data.tokenize true instead of false", "keep 0.6 instead of 0.7"]

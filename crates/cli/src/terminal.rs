@@ -52,16 +52,21 @@ impl Terminal {
         let percent = 100 * p.epoch_step / p.epoch_steps.max(1);
         let of = if self.epochs > 0 { format!("/{}", self.epochs) } else { String::new() };
         format!(
-            "epoch {}{of} {percent:>3}%  loss {:.3}  ppl {:.1}  lr {:.3}  |g| {:.2}  {:.0} words/s  ETA {}",
+            "epoch {}{of} {percent:>3}%  loss {:.3}  ppl {:.1}  lr {}  |g| {:.2}  {:.0} words/s  ETA {}",
             p.epoch,
             p.loss,
             p.perplexity,
-            p.learning_rate,
+            rate(p.learning_rate),
             p.gradient_norm,
             p.words_per_second,
             duration(p.eta_seconds)
         )
     }
+}
+
+/// A learning rate in few characters, whatever its size.
+fn rate(learning_rate: f64) -> String {
+    if learning_rate >= 0.001 { format!("{learning_rate:.3}") } else { format!("{learning_rate:.1e}") }
 }
 
 impl Watch for Terminal {
@@ -91,11 +96,11 @@ impl Watch for Terminal {
             Event::Epoch(e) => {
                 let best = if e.best { ", the best so far" } else { "" };
                 self.line(&format!(
-                    "epoch {:>3}  train ppl {:>8.2}  valid ppl {:>8.2}{best}  (lr {:.3}, {})",
+                    "epoch {:>3}  train ppl {:>8.2}  valid ppl {:>8.2}{best}  (lr {}, {})",
                     e.epoch,
                     e.train,
                     e.valid,
-                    e.learning_rate,
+                    rate(e.learning_rate),
                     duration(e.seconds)
                 ));
             }
@@ -183,5 +188,10 @@ mod tests {
     #[test]
     fn times_are_easy_to_read() {
         assert_eq!([0.4, 59.6, 754.0, 7384.0, f64::NAN].map(duration), ["0s", "1m00s", "12m34s", "2h03m", "?"]);
+    }
+
+    #[test]
+    fn a_low_learning_rate_is_not_shown_as_none() {
+        assert_eq!([1.0, 0.0424, 0.001, 0.0003].map(rate), ["1.000", "0.042", "0.001", "3.0e-4"]);
     }
 }

@@ -109,7 +109,7 @@ fn figure1(results: &Results) -> Parts<'static> {
         Axis::linear("beta").from_to(0.0, 1.0),
         &panel_a,
     );
-    a.references.push(Reference::Across { y: 0.06, label: "the paper at beta = 1".to_owned(), look: None });
+    a.references.push(Reference::Point { x: 1.0, y: 0.06, label: "the paper".to_owned(), look: 0 });
     let b = chart(
         "figure1-b",
         "(b) Distance by temperature, with the augmented loss alone",

@@ -288,6 +288,9 @@ fn gather(options: &ReproduceOptions, experiment: Experiment, cells: &[Cell]) ->
     let mut results = Results::default();
     let team = Arc::new(Team::new(options.threads.get()));
     let mut models = Vec::new();
+    if experiment == Experiment::Figure1 {
+        note(format_args!("measuring the distances between the subspaces"));
+    }
     for cell in cells {
         let Some(record) = cell.record(&options.out)? else { continue };
         let finished = record.summary.is_some();
