@@ -47,10 +47,10 @@ fn a_training_step_allocates_nothing() {
                 let norm = optim::global_norm(&team, isa, &slope);
                 optim::step(&team, isa, &mut params, &slope, norm, 0.1, config.clip);
             };
-            // Which thread takes which job is a matter of luck, and each makes its own room when it first needs it.
-            (0..30).for_each(&mut step);
+            // The first steps make room for the words they read.
+            (0..3).for_each(&mut step);
             let region = Region::new(ALLOCATOR);
-            (30..50).for_each(&mut step);
+            (3..30).for_each(&mut step);
             let change = region.change();
             assert_eq!(
                 (change.allocations, change.reallocations),

@@ -8,7 +8,7 @@
 use crate::bf16::{Pairs, Precision, Product, Single};
 use crate::buffer::Buffer;
 use crate::matrix::Mat;
-use crate::pack::{PackedB, ROW_BLOCK, Strided, TERM_BLOCK};
+use crate::pack::{PackedB, ROOM, ROW_BLOCK, Strided, TERM_BLOCK};
 use crate::simd::{Simd, multiversion};
 use crate::team::{SMALL_PRODUCT, Team, rows_per_job};
 use std::cell::RefCell;
@@ -44,8 +44,14 @@ pub fn gemm(team: &Team, a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
 }
 
 thread_local! {
-    /// Room for a transposed `A`'s tiles, one per thread, grown once.
+    /// Room for a transposed `A`'s tiles, one per thread, made once.
     static A_TILES: RefCell<Buffer> = const { RefCell::new(Buffer::new()) };
+}
+
+/// Gives every member of the team the room that a product may need. Without it a member takes its room at the first product
+/// that falls to it, which may be late.
+pub fn make_room(team: &Team) {
+    team.run(|_| A_TILES.with_borrow_mut(|room| room.grow(ROOM)));
 }
 
 /// [`gemm`] by the calling thread alone.

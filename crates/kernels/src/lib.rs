@@ -25,7 +25,7 @@ mod transpose;
 pub use bf16::Precision;
 pub use buffer::Buffer;
 pub use cpu::{Isa, model_name};
-pub use gemm::{Into, gemm, gemm_alone};
+pub use gemm::{Into, gemm, gemm_alone, make_room};
 pub use matrix::Mat;
 pub use pack::PackedB;
 pub use peak::peak_gflops;

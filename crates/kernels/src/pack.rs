@@ -17,6 +17,8 @@ pub(crate) const ROW_BLOCK: usize = 120;
 /// Terms from one row of `A` to the next where rows are copied one after the other: a block, and a cache line more, so
 /// that the rows do not compete for the same places in the cache.
 const ROW_SPACE: usize = TERM_BLOCK + 16;
+/// Elements that a block of `A` takes where it is copied.
+pub(crate) const ROOM: usize = ROW_BLOCK * ROW_SPACE;
 
 /// The right-hand matrix of a product, (K, N), in panels: a panel holds the first term of its columns side by side, then
 /// the second, to the last. All panels are `width(isa)` columns wide but for the last, whose width is rounded up to whole
@@ -185,7 +187,7 @@ impl Strided {
         if a.col_stride == 1 && !pairs {
             return Strided { data: a.data.as_ptr(), row: a.row_stride, term: 1, rows: 1, tile: a.row_stride };
         }
-        room.grow(ROW_BLOCK * ROW_SPACE);
+        room.grow(ROOM);
         if a.col_stride == 1 {
             for (i, out) in room.chunks_exact_mut(ROW_SPACE).take(a.rows).enumerate() {
                 bf16::pair_row(&a.data[i * a.row_stride..][..a.cols], &mut out[..depth]);

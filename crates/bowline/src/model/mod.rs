@@ -92,6 +92,7 @@ impl Network {
         let d = architecture.hidden;
         let rows = steps * batch;
         let gradient = if purpose == Use::Train { rows * d } else { 0 };
+        bowline_kernels::make_room(&team);
         Network {
             architecture,
             isa,
