@@ -77,7 +77,7 @@ pub fn measure(
         network.pack(&params, Use::Train);
         network.train(&params, &window, &mut state, Some(&masks), config.augmented_loss(step, vocab), &mut gradient);
         let norm = optim::global_norm(&team, isa, &gradient);
-        optim::step(&team, isa, &mut params, &gradient, norm, config.learning_rate, config.clip);
+        optim::step(&team, isa, &mut params, &gradient, norm, config.rule(config.learning_rate));
         if step >= warm_up as u64 {
             seconds.push(start.elapsed().as_secs_f64());
             operations += operations_of(config, vocab, &window);

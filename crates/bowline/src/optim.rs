@@ -4,10 +4,24 @@ use crate::params::Params;
 use bowline_kernels::{Isa, Team, elementwise};
 use serde::{Deserialize, Serialize};
 
-/// `theta <- theta - learning_rate * g * min(1, clip / |g|)`; `norm` is `|g|`, which the caller has found finite.
-pub fn step(team: &Team, isa: Isa, params: &mut Params, gradient: &Params, norm: f64, learning_rate: f64, clip: f64) {
-    let scale = if norm > clip { clip / norm } else { 1.0 };
-    elementwise::add_scaled(team, isa, params.data_mut(), -(learning_rate * scale) as f32, gradient.data());
+/// What a step of gradient descent is decided by, besides the gradient.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    /// How far a step goes.
+    pub learning_rate: f64,
+    /// Largest global norm of a gradient.
+    pub clip: f64,
+    /// How much of the weights is added to the clipped gradient: the slope of `weight_decay / 2 * |theta|^2`.
+    pub weight_decay: f64,
+}
+
+/// `theta <- theta - learning_rate * (g * min(1, clip / |g|) + weight_decay * theta)`; `norm` is `|g|`, which the caller has
+/// found finite.
+pub fn step(team: &Team, isa: Isa, params: &mut Params, gradient: &Params, norm: f64, rule: Rule) {
+    let scale = if norm > rule.clip { rule.clip / norm } else { 1.0 };
+    let keep = (1.0 - rule.learning_rate * rule.weight_decay) as f32;
+    let factor = -(rule.learning_rate * scale) as f32;
+    elementwise::scale_and_add(team, isa, params.data_mut(), keep, factor, gradient.data());
 }
 
 /// The Euclidean norm of all gradients together.
@@ -36,6 +50,28 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::architecture::Architecture;
+
+    #[test]
+    fn a_step_clips_the_gradient_and_not_the_decay_of_the_weights() {
+        let architecture = Architecture { vocab: 3, hidden: 1, layers: 1, tied: true };
+        let (mut params, mut gradient) = (Params::zeros(architecture), Params::zeros(architecture));
+        params.data_mut().fill(8.0);
+        gradient.data_mut()[..2].copy_from_slice(&[6.0, -8.0]);
+        let (team, isa) = (Team::new(1), Isa::detect());
+        let norm = global_norm(&team, isa, &gradient);
+        assert_eq!(norm, 10.0);
+        let after = |rule| {
+            let mut moved = params.clone();
+            step(&team, isa, &mut moved, &gradient, norm, rule);
+            moved.data()[..3].to_vec()
+        };
+        let plain = Rule { learning_rate: 0.5, clip: 20.0, weight_decay: 0.0 };
+        assert_eq!(after(plain), [5.0, 12.0, 8.0]);
+        assert_eq!(after(Rule { clip: 5.0, ..plain }), [6.5, 10.0, 8.0]);
+        // Half of a quarter of 8 more is taken away, from the weights without a gradient too.
+        assert_eq!(after(Rule { clip: 5.0, weight_decay: 0.25, ..plain }), [5.5, 9.0, 7.0]);
+    }
 
     #[test]
     fn the_small_model_s_rate_falls_from_the_sixth_epoch_on() {

@@ -45,7 +45,7 @@ fn a_training_step_allocates_nothing() {
                     &mut slope,
                 );
                 let norm = optim::global_norm(&team, isa, &slope);
-                optim::step(&team, isa, &mut params, &slope, norm, 0.1, config.clip);
+                optim::step(&team, isa, &mut params, &slope, norm, config.rule(0.1));
             };
             // The first steps make room for the words they read.
             (0..3).for_each(&mut step);

@@ -165,7 +165,9 @@ fn gradients_and_ten_training_steps_are_pytorch_s() {
                 let (expected, expected_norm) = (case.losses[k], case.gradient_norms[k]);
                 assert!((total - expected).abs() <= 1e-5 * expected, "{name}, window {k}: {total}, not {expected}");
                 assert!((norm - expected_norm).abs() <= 1e-4 * expected_norm, "{name}, window {k}: |g| {norm}");
-                optim::step(&team, isa, &mut weights, &gradient, norm, fixture.learning_rate, fixture.clip);
+                let (learning_rate, clip) = (fixture.learning_rate, fixture.clip);
+                let rule = optim::Rule { learning_rate, clip, weight_decay: 0.0 };
+                optim::step(&team, isa, &mut weights, &gradient, norm, rule);
             }
             let (mut network, mut state) = (room(Use::Evaluate), State::zeros(architecture, fixture.batch));
             network.pack(&weights, Use::Evaluate);

@@ -10,7 +10,7 @@ use std::fs;
 const NAMES: &str = "augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, batch, \
     checkpoint.every_seconds, classifier_init, clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
     data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, precision, \
-    second_training_epochs, seed, select, size, unit_vectors, unroll, validation_streams";
+    second_training_epochs, seed, select, size, unit_vectors, unroll, validation_streams, weight_decay";
 
 #[test]
 fn settings() {
@@ -77,6 +77,11 @@ fn settings() {
         );
     }
     check(&["--epochs", "0"], "setting `epochs`: 0 is impossible", "a value of at least 1");
+    check(
+        &["--set", "weight_decay=0.5", "--set", "learning_rate=2"],
+        "setting `weight_decay`: 0.5 is impossible",
+        "a value from 0 to below 0.5 (1 / learning_rate)",
+    );
     check(
         &["--vocab-size", "2"],
         "setting `data.vocab_size`: 2 is impossible",

@@ -37,13 +37,13 @@ pub fn normalize_rows(team: &Team, isa: Isa, x: &mut [f32], columns: usize) {
     });
 }
 
-/// `x += factor * y`.
-pub fn add_scaled(team: &Team, isa: Isa, x: &mut [f32], factor: f32, y: &[f32]) {
+/// `x = keep * x + factor * y`, with one rounding where `keep` is 1.
+pub fn scale_and_add(team: &Team, isa: Isa, x: &mut [f32], keep: f32, factor: f32, y: &[f32]) {
     assert_eq!(x.len(), y.len());
     let (small, piece) = (x.len() < SMALL_PASS, piece(x.len()));
     team.for_each_unless(small, x.chunks_mut(piece).zip(y.chunks(piece)), |(x, y)| {
         // SAFETY: pointers and length are of two slices of one length.
-        unsafe { axpy(isa, x.as_mut_ptr(), factor, y.as_ptr(), x.len()) };
+        unsafe { axpby(isa, x.as_mut_ptr(), keep, factor, y.as_ptr(), x.len()) };
     });
 }
 
@@ -56,7 +56,7 @@ pub fn column_sums(team: &Team, isa: Isa, x: &[f32], out: &mut [f32]) {
         out.fill(0.0);
         for row in x.chunks_exact(n) {
             // SAFETY: the piece's columns are inside the row.
-            unsafe { axpy(isa, out.as_mut_ptr(), 1.0, row[p * piece..].as_ptr(), out.len()) };
+            unsafe { axpby(isa, out.as_mut_ptr(), 1.0, 1.0, row[p * piece..].as_ptr(), out.len()) };
         }
     });
 }
@@ -84,20 +84,20 @@ unsafe fn squares_generic<S: Simd>(x: *const f32, n: usize) -> f64 {
 multiversion! {
     /// # Safety
     /// `x` and `y` have `n` elements.
-    unsafe fn axpy = axpy_generic(x: *mut f32, factor: f32, y: *const f32, n: usize)
+    unsafe fn axpby = axpby_generic(x: *mut f32, keep: f32, factor: f32, y: *const f32, n: usize)
 }
 
 #[inline(always)]
-unsafe fn axpy_generic<S: Simd>(x: *mut f32, factor: f32, y: *const f32, n: usize) {
+unsafe fn axpby_generic<S: Simd>(x: *mut f32, keep: f32, factor: f32, y: *const f32, n: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        let (whole, a) = (n / S::LANES * S::LANES, S::splat(factor));
+        let (whole, k, a) = (n / S::LANES * S::LANES, S::splat(keep), S::splat(factor));
         for at in (0..whole).step_by(S::LANES) {
-            S::store(x.add(at), S::fma(a, S::load(y.add(at)), S::load(x.add(at))));
+            S::store(x.add(at), S::fma(a, S::load(y.add(at)), S::mul(k, S::load(x.add(at)))));
         }
         let rest = n - whole;
-        let v = S::fma(a, S::load_partial(y.add(whole), rest, 0.0), S::load_partial(x.add(whole), rest, 0.0));
-        S::store_partial(x.add(whole), rest, v);
+        let kept = S::mul(k, S::load_partial(x.add(whole), rest, 0.0));
+        S::store_partial(x.add(whole), rest, S::fma(a, S::load_partial(y.add(whole), rest, 0.0), kept));
     }
 }
 
@@ -114,9 +114,12 @@ mod tests {
                 let norm: f64 = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
                 let sums: Vec<f64> = (1..=3).map(|t| squared_norm(&Team::new(t), isa, &x)).collect();
                 assert!((sums[0] - norm).abs() <= 1e-5 * norm && sums.iter().all(|&s| s == sums[0]));
-                let mut moved = x.clone();
-                add_scaled(&Team::new(2), isa, &mut moved, -0.5, &y);
-                assert!(moved.iter().zip(x.iter().zip(&y)).all(|(m, (x, y))| (m - (x - 0.5 * y)).abs() < 1e-6));
+                for keep in [1.0, 0.75] {
+                    let mut moved = x.clone();
+                    scale_and_add(&Team::new(2), isa, &mut moved, keep, -0.5, &y);
+                    let want = x.iter().zip(&y).map(|(x, y)| keep * x - 0.5 * y);
+                    assert!(moved.iter().zip(want).all(|(m, want)| (m - want).abs() < 1e-6));
+                }
             }
             let x = numbers(3, 13 * 205);
             let mut out = vec![9.0; 205];

@@ -121,50 +121,17 @@ pub fn augmented(
     losses(sums, target_z, bias, target, aug.target_negentropy)
 }
 
-/// [`augmented`] where the gradient flows through `y~` too: `d_scores` becomes the gradient by `s = L^T u`,
-/// `aug.scale * y~_i (log(y~_i / y^_i) - J_aug)`.
-#[allow(clippy::too_many_arguments)]
-pub fn augmented_flow(
-    isa: Isa,
-    z: &mut [f32],
-    bias: Option<Bias<'_>>,
-    target: usize,
-    scale: f32,
-    aug: Augment<'_>,
-    log_target: &[f32],
-    d_scores: &mut [f32],
-    mut d_bias: Option<&mut [f32]>,
-) -> Loss {
+/// The gradient through `y~` of all words of a window with one target, by its scores `s = L^T u`.
+///
+/// Each of them adds `aug.scale * y~_i (log(y~_i / y^_i) - J_aug)`, in which the partition function of `y^` cancels. What is
+/// left is linear in the logits, so the sum over the `count` words needs no more than the sum of their logits without bias:
+/// `z` holds it and becomes `aug.scale * y~_i (count (log y~_i - sum_j y~_j log y~_j) - (z_i - sum_j y~_j z_j) / tau)`.
+pub fn flow(isa: Isa, z: &mut [f32], count: usize, aug: Augment<'_>, log_target: &[f32]) {
     let n = z.len();
-    check_bias(bias, n);
-    assert!(d_bias.as_ref().is_none_or(|d| d.len() == n));
-    assert!(aug.target.len() == n && log_target.len() == n && d_scores.len() == n);
-    let target_z = f64::from(z[target]);
-    let mut sums = [0.0f64; 4];
+    assert!(aug.target.len() == n && log_target.len() == n);
+    let (target, log_target, negentropy) = (aug.target.as_ptr(), log_target.as_ptr(), aug.target_negentropy as f32);
     // SAFETY: all rows have n elements.
-    unsafe {
-        augmented_flow_row(
-            isa,
-            z.as_mut_ptr(),
-            bias.map_or(std::ptr::null(), |b| b.exp.as_ptr()),
-            aug.target.as_ptr(),
-            log_target.as_ptr(),
-            d_scores.as_mut_ptr(),
-            n,
-            aug.tau,
-            whole(aug.tau),
-            aug.scale,
-            scale,
-            aug.target_negentropy,
-            d_bias.as_mut().map_or(std::ptr::null_mut(), |d| d.as_mut_ptr()),
-            sums.as_mut_ptr(),
-        );
-    }
-    z[target] -= scale;
-    if let Some(d_bias) = d_bias {
-        d_bias[target] -= scale;
-    }
-    losses(sums, target_z, bias, target, aug.target_negentropy)
+    unsafe { flow_row(isa, z.as_mut_ptr(), target, log_target, n, aug.tau, aug.scale, count as f32, negentropy) };
 }
 
 /// Replaces `s = L^T u` by `y~ = softmax(s / tau)` and, if asked, puts `log y~` beside it. Returns `sum y~ log y~`.
@@ -419,50 +386,37 @@ unsafe fn augmented_generic<S: Simd>(
 }
 
 multiversion! {
-    /// [`augmented_row`] with the gradient through the target; the target's logarithm is given too.
-    ///
     /// # Safety
-    /// All rows have `n` elements, `sums` 4.
-    unsafe fn augmented_flow_row = augmented_flow_generic(
-        z: *mut f32, exp_bias: *const f32, target: *const f32, log_target: *const f32, d_scores: *mut f32,
-        n: usize, tau: f32, whole_tau: u32, aug_scale: f32, scale: f32, negentropy: f64,
-        d_bias: *mut f32, sums: *mut f64,
+    /// All rows have `n` elements.
+    unsafe fn flow_row = flow_generic(
+        z: *mut f32, target: *const f32, log_target: *const f32, n: usize, tau: f32, scale: f32, count: f32, negentropy: f32,
     )
 }
 
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-unsafe fn augmented_flow_generic<S: Simd>(
+unsafe fn flow_generic<S: Simd>(
     z: *mut f32,
-    exp_bias: *const f32,
     target: *const f32,
     log_target: *const f32,
-    d_scores: *mut f32,
     n: usize,
     tau: f32,
-    whole_tau: u32,
-    aug_scale: f32,
     scale: f32,
-    negentropy: f64,
-    d_bias: *mut f32,
-    sums: *mut f64,
+    count: f32,
+    negentropy: f32,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        let max = row_max::<S>(z, std::ptr::null(), n);
-        let (minus_max, inverse_tau) = (S::splat(-max), S::splat(1.0 / tau));
-        // log y~ - x waits where the gradient by the scores will be; the two passes below overwrite z.
-        row!(S, n, 0.0, [], |at, load, store| {
-            let x = S::mul(S::add(load(z), minus_max), inverse_tau);
-            store(d_scores, S::sub(load(log_target), x));
+        let mut mean = 0.0f64;
+        row!(S, n, 0.0, [dot => mean], |at, load, store| {
+            dot = S::fma(load(target), load(z), dot);
         });
-        augmented_generic::<S>(z, exp_bias, target, n, tau, whole_tau, aug_scale, scale, d_bias, sums);
-        // log(y~_i / y^_i) - J_aug = (log y~_i - x_i) + log(sum) - J_aug, and J_aug = negentropy - dot + log(sum).
-        let shift = S::splat((*sums.add(3) - negentropy) as f32);
-        let factor = S::splat(aug_scale);
+        let (minus_mean, minus_inverse_tau) = (S::splat(-mean as f32), S::splat(-1.0 / tau));
+        let (scale, count, minus_negentropy) = (S::splat(scale), S::splat(count), S::splat(-negentropy));
         row!(S, n, 0.0, [], |at, load, store| {
-            let difference = S::add(load(d_scores), shift);
-            store(d_scores, S::mul(S::mul(load(target), factor), difference));
+            let excess = S::mul(S::add(load(z), minus_mean), minus_inverse_tau);
+            let difference = S::fma(count, S::add(load(log_target), minus_negentropy), excess);
+            store(z, S::mul(S::mul(load(target), scale), difference));
         });
     }
 }
@@ -548,21 +502,10 @@ mod tests {
                         assert_eq!(target_distribution(isa, &mut alone, tau, None), negentropy);
                         assert_eq!(alone, target);
                         let aug = Augment { tau, scale: gamma * scale, target: &target, target_negentropy: negentropy };
-                        let (mut z, mut flowing, mut d_scores) = (case.z.clone(), case.z.clone(), vec![0.0; n]);
-                        let (mut d_bias, mut flowing_d_bias) = (vec![0.0; n], vec![0.0; n]);
+                        let (mut z, mut d_bias) = (case.z.clone(), vec![0.0; n]);
                         let stop = augmented(isa, &mut z, bias, case.target, scale, aug, Some(&mut d_bias));
-                        let flow = augmented_flow(
-                            isa,
-                            &mut flowing,
-                            bias,
-                            case.target,
-                            scale,
-                            aug,
-                            &log_target,
-                            &mut d_scores,
-                            Some(&mut flowing_d_bias),
-                        );
-                        assert_eq!((&z, stop, &d_bias), (&flowing, flow, &flowing_d_bias));
+                        let mut d_scores = case.z.clone();
+                        flow(isa, &mut d_scores, 1, aug, &log_target);
                         let (_, d_b, _) = reference::loss(&case.z, bias.map(|b| b.values), case.target, None);
                         let d_b: Vec<f64> = d_b.iter().map(|d| d * f64::from(scale)).collect();
                         close(&d_bias, &d_b, "d_bias");
@@ -571,6 +514,14 @@ mod tests {
                         assert!((stop.kl - want.kl).abs() < 1e-6 * want.kl.max(1.0), "{what}");
                         close(&z, &d_z, &what);
                         close(&d_scores, &d_s, &what);
+                        // Another word with the same target: the gradient of both, from the sum of their logits.
+                        let other = numbers(5, n);
+                        let (_, _, d_s_other) = reference::loss(&other, bias.map(|b| b.values), case.target, naive);
+                        let both: Vec<f64> =
+                            d_s.iter().zip(&d_s_other).map(|(a, b)| a + b * f64::from(scale)).collect();
+                        let mut d_scores: Vec<f32> = case.z.iter().zip(&other).map(|(a, b)| a + b).collect();
+                        flow(isa, &mut d_scores, 2, aug, &log_target);
+                        close(&d_scores, &both, &what);
                     }
                 }
             }

@@ -8,7 +8,7 @@ pub use presets::{Size, preset};
 use crate::architecture::Architecture;
 use crate::error::{Error, Result};
 use crate::model::{AugmentedForm, AugmentedLoss, KeepProb};
-use crate::optim::Schedule;
+use crate::optim::{Rule, Schedule};
 use bowline_kernels::Isa;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -235,6 +235,9 @@ pub struct Config {
     pub decay_after: u32,
     /// Largest global norm of a gradient.
     pub clip: f64,
+    /// Pulls every weight towards 0: so much of it is added to its clipped gradient.
+    #[serde(default)]
+    pub weight_decay: f64,
     /// Which epoch's weights are kept.
     #[serde(default)]
     pub select: Selection,
@@ -292,6 +295,11 @@ impl Config {
         Schedule { learning_rate: self.learning_rate, decay: self.decay, decay_after: self.decay_after }
     }
 
+    /// How a step at this learning rate is done.
+    pub fn rule(&self, learning_rate: f64) -> Rule {
+        Rule { learning_rate, clip: self.clip, weight_decay: self.weight_decay }
+    }
+
     /// Epochs of both trainings.
     pub fn total_epochs(&self) -> u32 {
         self.epochs.saturating_add(self.second_training_epochs)
@@ -324,6 +332,13 @@ impl Config {
         check("learning_rate", f(self.learning_rate) && self.learning_rate > 0.0, &self.learning_rate, positive)?;
         check("decay", self.decay > 0.0 && self.decay <= 1.0, &self.decay, "above 0, up to 1 (1 never decays)")?;
         check("clip", f(self.clip) && self.clip > 0.0, &self.clip, positive)?;
+        let (decay, most) = (self.weight_decay, 1.0 / self.learning_rate);
+        check(
+            "weight_decay",
+            (0.0..most).contains(&decay),
+            &decay,
+            &format!("from 0 to below {most} (1 / learning_rate)"),
+        )?;
         let streams = self.validation_streams;
         check("validation_streams", (1..=65_536).contains(&streams), &streams, "from 1 to 65536")?;
         let (tau, gamma) = (self.augment.tau, self.augment.gamma);

@@ -88,10 +88,11 @@ struct Augmented {
     targets: Buffer,
     log_targets: Buffer,
     negentropies: Vec<f64>,
-    /// (T B, V): gradient by `s = L^T u`, when it flows.
+    /// When the gradient flows, how many words have each of these targets; (n, d): the sum of their `h`, then the gradient by
+    /// `u`; and (n, V): the sum of their logits, then the gradient by `s = L^T u`.
+    counts: Vec<usize>,
+    sums: Buffer,
     d_scores: Buffer,
-    /// (T B, d): `u` of every word, then the gradient by it.
-    target_vectors: Buffer,
 }
 
 /// Sums of the losses of the words of a window.
@@ -127,8 +128,9 @@ impl Classifier {
                 targets: Buffer::new(),
                 log_targets: Buffer::new(),
                 negentropies: Vec::new(),
+                counts: Vec::new(),
+                sums: Buffer::new(),
                 d_scores: Buffer::new(),
-                target_vectors: Buffer::new(),
             },
             gram: Gram::new(isa),
         }
@@ -276,7 +278,6 @@ impl Classifier {
         }
         let mut logits = std::mem::take(&mut self.logits);
         let mut losses = std::mem::take(&mut self.losses);
-        let mut d_scores = std::mem::take(&mut self.augmented.d_scores);
         let mut d_bias = std::mem::take(&mut self.d_bias);
         if !tied {
             d_bias.grow(rows.div_ceil(BIAS_ROWS) * v);
@@ -284,26 +285,25 @@ impl Classifier {
         }
         let bias = self.bias(params);
         let block = block(rows, team);
-        let flow_rows = augment.filter(|a| a.flow).map_or(0, |_| rows);
-        let d_score_blocks = or_nothing(d_scores[..flow_rows * v].chunks_mut(block * v));
         let d_bias_blocks = or_nothing(d_bias.chunks_mut(block / BIAS_ROWS * v));
         let jobs = logits[..rows * v]
             .chunks_mut(block * v)
-            .zip(d_score_blocks)
             .zip(h.chunks(block * d))
             .zip(d_h.chunks_mut(block * d))
             .zip(targets.chunks(block))
             .zip(losses.chunks_mut(block))
             .zip(d_bias_blocks)
             .zip((0..rows).step_by(block));
-        team.for_each(jobs, |(((((((z, d_scores), h), d_h), targets), losses), d_bias), first)| {
+        team.for_each(jobs, |((((((z, h), d_h), targets), losses), d_bias), first)| {
             // z = W h
             gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
-            let mut d_scores = d_scores.chunks_exact_mut(v);
             for (i, ((z, &target), loss)) in z.chunks_exact_mut(v).zip(targets).zip(losses).enumerate() {
                 let d_bias = bias.map(|_| &mut d_bias[i / BIAS_ROWS * v..][..v]);
                 let aug = augment.map(|a| self.target(a, first + i, target, a.gamma * scale));
-                *loss = self.word_loss(isa, z, bias, target, cross, aug, d_scores.next(), d_bias);
+                *loss = match aug {
+                    None => loss::cross_entropy(isa, z, bias, target as usize, cross, d_bias),
+                    Some(aug) => loss::augmented(isa, z, bias, target as usize, cross, aug, d_bias),
+                };
             }
             // d_h = d_z W
             gemm_alone(Mat::new(z, targets.len(), v), &self.weights_back, d_h, Into::Overwrite);
@@ -324,9 +324,10 @@ impl Classifier {
             sum.kl += loss.kl;
         }
         self.losses = losses;
-        self.augmented.d_scores = d_scores;
         match augment {
-            Some(AugmentedLoss { flow: true, .. }) => self.flow_back(team, targets, tied, params, d_params, scratch),
+            Some(augment) if augment.flow => {
+                self.flow_back(team, h, targets, augment, augment.gamma * scale, params, d_params, scratch);
+            }
             _ if !tied => d_params.embedding_mut().fill(0.0),
             _ => {}
         }
@@ -337,44 +338,13 @@ impl Classifier {
         sum
     }
 
-    /// The loss of one word; its logits become their gradient.
-    #[allow(clippy::too_many_arguments)]
-    fn word_loss(
-        &self,
-        isa: Isa,
-        z: &mut [f32],
-        bias: Option<Bias<'_>>,
-        target: u32,
-        cross: f32,
-        augment: Option<(Augment<'_>, usize)>,
-        d_scores: Option<&mut [f32]>,
-        d_bias: Option<&mut [f32]>,
-    ) -> Loss {
-        let Some((aug, place)) = augment else {
-            return loss::cross_entropy(isa, z, bias, target as usize, cross, d_bias);
-        };
-        match d_scores {
-            None => loss::augmented(isa, z, bias, target as usize, cross, aug, d_bias),
-            Some(d_scores) => {
-                let log_target = &self.augmented.log_targets[place * self.vocab..(place + 1) * self.vocab];
-                loss::augmented_flow(isa, z, bias, target as usize, cross, aug, log_target, d_scores, d_bias)
-            }
-        }
-    }
-
-    /// `y~` of a word of the window, and its place among those that are there: by the target, or by the row when given.
-    fn target(&self, augment: AugmentedLoss, row: usize, target: u32, scale: f32) -> (Augment<'_>, usize) {
+    /// `y~` of a word of the window: by the target, or by the row when given.
+    fn target(&self, augment: AugmentedLoss, row: usize, target: u32, scale: f32) -> Augment<'_> {
         let place = match augment.form {
             AugmentedForm::Given => row,
             _ => self.augmented.place[target as usize] as usize,
         };
-        let augment = Augment {
-            tau: augment.tau,
-            scale,
-            target: &self.augmented.targets[place * self.vocab..(place + 1) * self.vocab],
-            target_negentropy: self.augmented.negentropies[place],
-        };
-        (augment, place)
+        self.augmented.target(place, self.vocab, augment.tau, scale)
     }
 
     /// Room for a `y~` of one's own for each of the next window's `rows` words, (rows, V), as [`AugmentedForm::Given`]
@@ -419,8 +389,9 @@ impl Classifier {
         aug.negentropies.resize(targets.len().max(aug.negentropies.len()), 0.0);
         if augment.flow {
             aug.log_targets.grow(targets.len().min(v) * v);
-            aug.d_scores.grow(targets.len() * v);
-            aug.target_vectors.grow(targets.len() * d);
+            aug.counts.resize(targets.len().max(aug.counts.len()), 0);
+            aug.sums.grow(targets.len() * d);
+            aug.d_scores.grow(targets.len().min(v) * v);
         }
         super::embedding::forward(params.embedding(), &aug.distinct, None, d, &mut aug.vectors[..n * d]);
         if !tied {
@@ -444,30 +415,69 @@ impl Classifier {
         });
     }
 
-    /// The gradient through `y~`: with `s = L^T u`, `d_L += u d_s^T`, and `d_u = L d_s` goes to the target's vector.
+    /// The gradient through `y~`: with `s = L^T u`, `d_L += u d_s^T`, and `d_u = L d_s` goes to the target's vector. Words
+    /// with the same target are taken together ([`loss::flow`]).
+    #[allow(clippy::too_many_arguments)]
     fn flow_back(
         &mut self,
         team: &Team,
+        h: &[f32],
         targets: &[u32],
-        tied: bool,
+        augment: AugmentedLoss,
+        scale: f32,
         params: &Params,
         d_params: &mut Params,
         scratch: &mut PackedB,
     ) {
-        let (v, d, rows) = (self.vocab, self.hidden, targets.len());
+        let (isa, v, d, tied) = (self.isa, self.vocab, self.hidden, params.architecture().tied);
         let aug = &mut self.augmented;
-        let vectors = &mut aug.target_vectors[..rows * d];
-        super::embedding::forward(params.embedding(), targets, None, d, vectors);
-        scratch.pack(team, Mat::new(vectors, rows, d));
-        let d_scores = Mat::new(&aug.d_scores[..rows * v], rows, v);
-        let into = if tied { Into::Accumulate } else { Into::Overwrite };
-        gemm(team, d_scores.t(), scratch, d_params.embedding_mut(), into);
         if !tied {
             aug.embedding_back.pack(team, Mat::new(params.embedding(), v, d));
         }
+        let n = aug.distinct.len();
+        let mut d_scores = std::mem::take(&mut aug.d_scores);
+        let mut sums = std::mem::take(&mut aug.sums);
+        aug.counts[..n].fill(0);
+        sums[..n * d].fill(0.0);
+        for (&target, h) in targets.iter().zip(h.chunks_exact(d)) {
+            let place = aug.place[target as usize] as usize;
+            aug.counts[place] += 1;
+            sums[place * d..][..d].iter_mut().zip(h).for_each(|(sum, h)| *sum += h);
+        }
+        let aug = &self.augmented;
         let back = if tied { &self.weights_back } else { &aug.embedding_back };
-        gemm(team, d_scores, back, vectors, Into::Overwrite);
-        super::embedding::backward(vectors, targets, None, d, d_params.embedding_mut());
+        let block = block(n, team);
+        let jobs =
+            d_scores[..n * v].chunks_mut(block * v).zip(sums[..n * d].chunks_mut(block * d)).zip((0..n).step_by(block));
+        team.for_each(jobs, |((d_s, sums), first)| {
+            let rows = sums.len() / d;
+            // sum_t z_t = W sum_t h_t
+            gemm_alone(Mat::new(sums, rows, d), &self.weights, d_s, Into::Overwrite);
+            for (place, d_s) in (first..).zip(d_s.chunks_exact_mut(v)) {
+                let log_target = &aug.log_targets[place * v..][..v];
+                loss::flow(isa, d_s, aug.counts[place], aug.target(place, v, augment.tau, scale), log_target);
+            }
+            // d_u = L d_s
+            gemm_alone(Mat::new(d_s, rows, v), back, sums, Into::Overwrite);
+        });
+        // d_L += u d_s^T
+        scratch.pack(team, Mat::new(&aug.vectors[..n * d], n, d));
+        let into = if tied { Into::Accumulate } else { Into::Overwrite };
+        gemm(team, Mat::new(&d_scores[..n * v], n, v).t(), scratch, d_params.embedding_mut(), into);
+        super::embedding::backward(&sums[..n * d], &aug.distinct, None, d, d_params.embedding_mut());
+        (self.augmented.d_scores, self.augmented.sums) = (d_scores, sums);
+    }
+}
+
+impl Augmented {
+    /// `y~` of the target at a place among the different ones.
+    fn target(&self, place: usize, vocab: usize, tau: f32, scale: f32) -> Augment<'_> {
+        Augment {
+            tau,
+            scale,
+            target: &self.targets[place * vocab..][..vocab],
+            target_negentropy: self.negentropies[place],
+        }
     }
 }
 

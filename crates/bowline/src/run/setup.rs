@@ -35,7 +35,7 @@ pub(super) fn memory(config: &Config, vocab: usize) -> usize {
     let augmented = match config.augmented_loss(0, vocab) {
         None | Some(AugmentedLoss { form: AugmentedForm::Gram { .. }, .. }) => 0,
         Some(AugmentedLoss { form: AugmentedForm::Given, .. }) => rows * vocab,
-        Some(a) => rows.min(vocab) * vocab * (1 + usize::from(a.flow)) + usize::from(a.flow) * rows * vocab,
+        Some(a) => rows.min(vocab) * vocab * if a.flow { 3 } else { 1 },
     };
     // A pair of bf16 takes the place of one f32.
     let packed =

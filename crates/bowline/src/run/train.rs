@@ -276,8 +276,8 @@ impl<'a> Trainer<'a> {
         };
         let norm = optim::global_norm(&self.team, self.session.isa, &self.gradient);
         self.require_finite(&[("the loss", loss.ce + loss.kl), ("the gradient", norm)])?;
-        let rate = self.learning_rate();
-        optim::step(&self.team, self.session.isa, &mut self.params, &self.gradient, norm, rate, self.config.clip);
+        let rule = self.config.rule(self.learning_rate());
+        optim::step(&self.team, self.session.isa, &mut self.params, &self.gradient, norm, rule);
         setup::constrain(self.config, &self.team, self.session.isa, &mut self.params);
         self.position.step += 1;
         self.position.window += 1;
