@@ -116,7 +116,7 @@ fn operations_of(config: &Config, vocab: usize, window: &Window) -> f64 {
     let exact = config.augmented_loss(0, vocab).filter(|a| a.form == AugmentedForm::Exact);
     let augmented = match exact {
         None => 0.0,
-        Some(a) => distinct * classifier + if a.flow { 2.0 * rows * classifier } else { 0.0 },
+        Some(a) => distinct * classifier * if a.flow { 4.0 } else { 1.0 },
     };
     2.0 * (3.0 * rows * (layers + classifier) + augmented)
 }

@@ -210,9 +210,10 @@ impl Chart {
             drawing.line((x, bottom), (x, bottom + 5.0), "axis");
             let half = width(label, font) / 2.0;
             // Given ticks may stand so close that their numbers would touch.
-            if x - half > free_from {
-                drawing.text(x, bottom + 7.0 + font, label, "", "middle", font);
-                free_from = x + half + 4.0;
+            let middle = x.min(drawing.canvas.width - half);
+            if middle - half > free_from {
+                drawing.text(middle, bottom + 7.0 + font, label, "", "middle", font);
+                free_from = middle + half + 4.0;
             }
         }
         drawing.line((left, bottom), (right, bottom), "axis");

@@ -8,6 +8,7 @@ use crate::report::{
     Axis, Block, Cell, Chart, Column, Page, Point, Reference, RunRecord, Section, Series, Table, curves_section,
     run_section, validation_chart,
 };
+use crate::wording::grouped;
 
 /// All that was found of an experiment.
 #[derive(Clone, Debug, Default)]
@@ -231,7 +232,7 @@ fn ideal_page(results: &Results) -> Parts<'static> {
         ideal::WORDS.iter().filter_map(|&words| Point::mean(words as f64, &tests(target, words))).collect()
     };
     let mut chart = Chart {
-        name: "ideal".to_owned(),
+        name: "ideal-perplexity".to_owned(),
         title: "Test perplexity by the words there were to learn from".to_owned(),
         description: "Three ways to augment the loss on the same training sets of the built-in corpus.".to_owned(),
         x: Axis::log("training words").at(ideal::WORDS.map(|w| w as f64).to_vec()),
@@ -255,7 +256,8 @@ fn ideal_page(results: &Results) -> Parts<'static> {
             .enumerate()
             .map(|(i, run)| {
                 let points = run.epochs.iter().filter_map(|e| Some(Point::new(f64::from(e.epoch), e.target_kl?)));
-                Series::line(format!("{} words", run.config.data.train_words), points.collect::<Vec<_>>()).look(i)
+                Series::line(format!("{} words", grouped(run.config.data.train_words)), points.collect::<Vec<_>>())
+                    .look(i)
             })
             .collect(),
         references: Vec::new(),
