@@ -210,10 +210,13 @@ impl Chart {
             drawing.line((x, bottom), (x, bottom + 5.0), "axis");
             let half = width(label, font) / 2.0;
             // Given ticks may stand so close that their numbers would touch.
-            let middle = x.min(drawing.canvas.width - half);
-            if middle - half > free_from {
-                drawing.text(middle, bottom + 7.0 + font, label, "", "middle", font);
-                free_from = middle + half + 4.0;
+            // The last one may not go beyond the edge; how wide it is in the reader's font is not known.
+            let edge = drawing.canvas.width - 1.0;
+            let (place, begin, anchor) =
+                if x + 1.25 * half > edge { (edge, edge - 2.0 * half, "end") } else { (x, x - half, "middle") };
+            if begin > free_from {
+                drawing.text(place, bottom + 7.0 + font, label, "", anchor, font);
+                free_from = begin + 2.0 * half + 4.0;
             }
         }
         drawing.line((left, bottom), (right, bottom), "axis");
@@ -481,6 +484,19 @@ mod tests {
         assert_eq!(Point::mean(1.0, &[]), None);
         assert_eq!(Point::mean(1.0, &[4.0]), Some(Point::new(1.0, 4.0)));
         assert_eq!(Point::mean(1.0, &[3.0, 4.0, 5.0]), Some(Point { x: 1.0, y: 4.0, spread: Some((3.0, 5.0)) }));
+    }
+
+    #[test]
+    fn a_long_number_at_the_end_of_an_axis_ends_before_the_edge() {
+        let words = vec![5_000.0, 20_000.0, 80_000.0];
+        let series = vec![Series::line("a", words.iter().map(|&x| Point::new(x, 1.0 / x)).collect::<Vec<_>>())];
+        let svg = Chart { x: Axis::log("words").at(words), series, references: Vec::new(), ..chart() }.svg();
+        let tag = |label: &str| {
+            let before = &svg[..svg.find(&format!(">{label}<")).unwrap()];
+            before[before.rfind("<text").unwrap()..].to_owned()
+        };
+        assert!(tag("80,000").contains("text-anchor=\"end\""), "{}", tag("80,000"));
+        assert!(tag("20,000").contains("text-anchor=\"middle\""), "{}", tag("20,000"));
     }
 
     #[test]
