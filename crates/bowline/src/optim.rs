@@ -19,9 +19,8 @@ pub struct Rule {
 /// found finite.
 pub fn step(team: &Team, isa: Isa, params: &mut Params, gradient: &Params, norm: f64, rule: Rule) {
     let scale = if norm > rule.clip { rule.clip / norm } else { 1.0 };
-    let keep = (1.0 - rule.learning_rate * rule.weight_decay) as f32;
-    let factor = -(rule.learning_rate * scale) as f32;
-    elementwise::scale_and_add(team, isa, params.data_mut(), keep, factor, gradient.data());
+    let (factor, pull) = (-(rule.learning_rate * scale) as f32, (rule.weight_decay / scale) as f32);
+    elementwise::add_scaled(team, isa, params.data_mut(), factor, gradient.data(), pull);
 }
 
 /// The Euclidean norm of all gradients together.

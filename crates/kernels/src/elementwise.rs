@@ -37,13 +37,13 @@ pub fn normalize_rows(team: &Team, isa: Isa, x: &mut [f32], columns: usize) {
     });
 }
 
-/// `x = keep * x + factor * y`, with one rounding where `keep` is 1.
-pub fn scale_and_add(team: &Team, isa: Isa, x: &mut [f32], keep: f32, factor: f32, y: &[f32]) {
+/// `x += factor * (y + pull * x)`. A pull that is too weak to change `x` by itself still counts beside `y`.
+pub fn add_scaled(team: &Team, isa: Isa, x: &mut [f32], factor: f32, y: &[f32], pull: f32) {
     assert_eq!(x.len(), y.len());
     let (small, piece) = (x.len() < SMALL_PASS, piece(x.len()));
     team.for_each_unless(small, x.chunks_mut(piece).zip(y.chunks(piece)), |(x, y)| {
         // SAFETY: pointers and length are of two slices of one length.
-        unsafe { axpby(isa, x.as_mut_ptr(), keep, factor, y.as_ptr(), x.len()) };
+        unsafe { axpy(isa, x.as_mut_ptr(), factor, y.as_ptr(), pull, x.len()) };
     });
 }
 
@@ -56,7 +56,7 @@ pub fn column_sums(team: &Team, isa: Isa, x: &[f32], out: &mut [f32]) {
         out.fill(0.0);
         for row in x.chunks_exact(n) {
             // SAFETY: the piece's columns are inside the row.
-            unsafe { axpby(isa, out.as_mut_ptr(), 1.0, 1.0, row[p * piece..].as_ptr(), out.len()) };
+            unsafe { axpy(isa, out.as_mut_ptr(), 1.0, row[p * piece..].as_ptr(), 0.0, out.len()) };
         }
     });
 }
@@ -84,20 +84,22 @@ unsafe fn squares_generic<S: Simd>(x: *const f32, n: usize) -> f64 {
 multiversion! {
     /// # Safety
     /// `x` and `y` have `n` elements.
-    unsafe fn axpby = axpby_generic(x: *mut f32, keep: f32, factor: f32, y: *const f32, n: usize)
+    unsafe fn axpy = axpy_generic(x: *mut f32, factor: f32, y: *const f32, pull: f32, n: usize)
 }
 
 #[inline(always)]
-unsafe fn axpby_generic<S: Simd>(x: *mut f32, keep: f32, factor: f32, y: *const f32, n: usize) {
+unsafe fn axpy_generic<S: Simd>(x: *mut f32, factor: f32, y: *const f32, pull: f32, n: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        let (whole, k, a) = (n / S::LANES * S::LANES, S::splat(keep), S::splat(factor));
+        let (whole, a, pull) = (n / S::LANES * S::LANES, S::splat(factor), S::splat(pull));
         for at in (0..whole).step_by(S::LANES) {
-            S::store(x.add(at), S::fma(a, S::load(y.add(at)), S::mul(k, S::load(x.add(at)))));
+            let old = S::load(x.add(at));
+            S::store(x.add(at), S::fma(a, S::fma(pull, old, S::load(y.add(at))), old));
         }
         let rest = n - whole;
-        let kept = S::mul(k, S::load_partial(x.add(whole), rest, 0.0));
-        S::store_partial(x.add(whole), rest, S::fma(a, S::load_partial(y.add(whole), rest, 0.0), kept));
+        let old = S::load_partial(x.add(whole), rest, 0.0);
+        let y = S::fma(pull, old, S::load_partial(y.add(whole), rest, 0.0));
+        S::store_partial(x.add(whole), rest, S::fma(a, y, old));
     }
 }
 
@@ -114,10 +116,10 @@ mod tests {
                 let norm: f64 = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
                 let sums: Vec<f64> = (1..=3).map(|t| squared_norm(&Team::new(t), isa, &x)).collect();
                 assert!((sums[0] - norm).abs() <= 1e-5 * norm && sums.iter().all(|&s| s == sums[0]));
-                for keep in [1.0, 0.75] {
+                for pull in [0.0, 0.75] {
                     let mut moved = x.clone();
-                    scale_and_add(&Team::new(2), isa, &mut moved, keep, -0.5, &y);
-                    let want = x.iter().zip(&y).map(|(x, y)| keep * x - 0.5 * y);
+                    add_scaled(&Team::new(2), isa, &mut moved, -0.5, &y, pull);
+                    let want = x.iter().zip(&y).map(|(x, y)| x - 0.5 * (y + pull * x));
                     assert!(moved.iter().zip(want).all(|(m, want)| (m - want).abs() < 1e-6));
                 }
             }
@@ -128,6 +130,21 @@ mod tests {
                 let want: f64 = (0..13).map(|i| f64::from(x[i * 205 + j])).sum();
                 assert!((f64::from(*got) - want).abs() < 1e-5);
             }
+        }
+    }
+
+    #[test]
+    fn a_pull_too_weak_by_itself_counts_beside_what_is_added() {
+        // A quarter and three eighths of the distance from 1 to the next smaller number; together more than half of it.
+        let step = f32::EPSILON / 2.0;
+        let after = |isa, y: f32, pull| {
+            let mut x = [1.0];
+            add_scaled(&Team::new(1), isa, &mut x, -1.0, &[y], pull);
+            x[0]
+        };
+        for isa in Isa::available() {
+            assert_eq!((after(isa, 0.25 * step, 0.0), after(isa, 0.0, 0.375 * step)), (1.0, 1.0));
+            assert_eq!(after(isa, 0.25 * step, 0.375 * step), 1.0 - step);
         }
     }
 
