@@ -5,7 +5,7 @@
 //! the *band* if both of its perplexities are at most [`BAND`] above the paper's; lower is better, so there is no lower
 //! edge.
 
-use crate::config::{Config, ModelKind, Size, preset};
+use crate::config::{Config, ModelKind, Size, TargetGradient, preset};
 use serde::{Deserialize, Serialize};
 
 /// How far above the paper's number a perplexity may be, as a share of it.
@@ -113,18 +113,42 @@ impl Comparison {
     }
 }
 
+/// What a run has where the paper leaves a choice that matters for the perplexity, in a few words: "batch 10, weight decay
+/// 0.0001, 42 epochs, gamma 0.8, flow".
+pub fn chosen(config: &Config) -> String {
+    let mut parts = vec![format!("batch {}", config.batch)];
+    if config.weight_decay > 0.0 {
+        parts.push(format!("weight decay {}", config.weight_decay));
+    }
+    parts.push(match config.second_training_epochs {
+        0 => format!("{} epochs", config.epochs),
+        second => format!("{} and again {second} epochs", config.epochs),
+    });
+    if config.model.augmented() {
+        let gradient = match config.augment.gradient {
+            TargetGradient::Flow => "flow",
+            TargetGradient::Stop => "stop",
+        };
+        parts.push(format!("gamma {}, {gradient}", config.augment.gamma));
+    }
+    parts.join(", ")
+}
+
 /// A schedule is at its end when the learning rate is at most this part of the first one.
 const SMALL: f64 = 0.05;
 
 /// The settings of a run that are not the paper's.
 ///
-/// Left open by the paper, and so no difference: the seed, a gamma within the paper's range, whether the gradient flows
-/// through the target, the number of epochs once the learning rate has become small ([`SMALL`]), the second training of the
-/// footnote, and how a run is watched and saved.
+/// Left open by the paper, and so no difference: the seed, the batch size, the weight decay, a gamma within the paper's
+/// range, whether the gradient flows through the target, the number of epochs once the learning rate has become small
+/// ([`SMALL`]), the second training of the footnote, and how a run is watched and saved. [`chosen`] says what a run has
+/// there.
 fn other_settings(config: &Config) -> Vec<String> {
     let wikitext = config.data.source.starts_with("wikitext-2");
     let mut paper = preset(config.size, config.model, if wikitext { "wikitext-2" } else { &config.data.source });
     paper.seed = config.seed;
+    paper.batch = config.batch;
+    paper.weight_decay = config.weight_decay;
     if config.schedule().at(config.epochs) <= SMALL * config.learning_rate {
         paper.epochs = config.epochs;
     }
@@ -196,6 +220,20 @@ mod tests {
     }
 
     #[test]
+    fn a_run_says_what_it_has_where_the_paper_is_silent() {
+        let of = |model, settings: &[&str]| {
+            let settings: Vec<String> = settings.iter().map(|&s| s.to_owned()).collect();
+            chosen(&preset(Size::Small, model, "ptb").with(&settings).unwrap())
+        };
+        let again = ["epochs=35", "second_training_epochs=30", "augment.gamma=0.5"];
+        assert_eq!(of(ModelKind::Re, &again), "batch 20, 35 and again 30 epochs");
+        assert_eq!(
+            of(ModelKind::Al, &["batch=10", "weight_decay=1e-4", "augment.gamma=0.8", "augment.gradient=flow"]),
+            "batch 10, weight decay 0.0001, 55 epochs, gamma 0.8, flow"
+        );
+    }
+
+    #[test]
     fn what_the_paper_leaves_open_is_no_difference() {
         let free = |settings: &[&str]| {
             let settings: Vec<String> = settings.iter().map(|&s| s.to_owned()).collect();
@@ -203,6 +241,7 @@ mod tests {
             compare(&config, 80.0, 80.0).unwrap().other_settings
         };
         let open = ["seed=9", "augment.gamma=0.5", "augment.gradient=flow", "second_training_epochs=55", "patience=3"];
+        assert_eq!(free(&["batch=10", "weight_decay=1e-4"]), Vec::<String>::new());
         assert_eq!(free(&open), Vec::<String>::new());
         // 0.9^29 = 0.047: after 34 epochs there is hardly anything left of the learning rate.
         assert_eq!(free(&["epochs=34"]), Vec::<String>::new());
