@@ -165,11 +165,16 @@ fn other_settings(config: &Config) -> Vec<String> {
     if !config.model.augmented() {
         paper.augment = config.augment.clone();
     }
-    config
+    paper.origin.clone_from(&config.origin);
+    let mut others: Vec<String> = config
         .differences(&paper)
         .into_iter()
         .map(|(key, ours, theirs)| format!("{key} {ours} instead of {theirs}"))
-        .collect()
+        .collect();
+    if !config.origin.is_empty() {
+        others.push(format!("it began as {}", config.origin));
+    }
+    others
 }
 
 #[cfg(test)]
@@ -250,6 +255,10 @@ mod tests {
             free(&["augment.gamma=0.9", "keep=0.6", "data.tokenize=true"]),
             ["augment.gamma 0.9 instead of 0.65", "data.tokenize true instead of false", "keep 0.6 instead of 0.7"]
         );
+        let branch =
+            Config { origin: "re at step 9 (epoch 2)".to_owned(), ..preset(Size::Small, ModelKind::Re, "ptb") };
+        let others = compare(&branch, 80.0, 80.0).unwrap().other_settings;
+        assert_eq!(others, ["it began as re at step 9 (epoch 2)"]);
         // The halves of WikiText-2 are trained like the whole.
         let mut half = preset(Size::Small, ModelKind::VdLstm, "wikitext-2");
         half.data.source = WIKITEXT_2_HALVES[0].to_owned();

@@ -33,6 +33,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Demo(options) => commands::demo::run(&options),
         Command::Train(options) => commands::train::run(&options),
         Command::Resume(options) => commands::resume::run(&options),
+        Command::Branch(options) => commands::branch::run(&options),
         Command::Eval(options) => commands::eval::run(&options),
         Command::Next(options) => commands::next::run(&options),
         Command::Subspace(options) => commands::subspace::run(&options),

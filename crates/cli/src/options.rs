@@ -27,6 +27,8 @@ pub enum Command {
     Train(TrainOptions),
     /// Go on with a run that was stopped, or look at one that is over
     Resume(ResumeOptions),
+    /// Go on from where a run is in a new one, with other settings
+    Branch(BranchOptions),
     /// The perplexity of a model on a corpus
     Eval(crate::commands::eval::EvalOptions),
     /// The most likely next words after a phrase
@@ -238,6 +240,23 @@ pub struct ResumeOptions {
     /// Write the curves for TensorBoard too, all of them from the beginning on, if the run has none yet
     #[arg(long)]
     pub tensorboard: bool,
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct BranchOptions {
+    /// The run to go on from, at its last checkpoint; it stays as it is
+    pub run: PathBuf,
+    /// The new run's folder, which must not hold anything yet
+    #[arg(long, value_name = "RUN")]
+    pub out: PathBuf,
+    /// Change a setting, for example weight_decay=1e-4, or epochs=70 for a run that is over
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
     #[command(flatten)]
     pub threads: Threads,
     /// Print one JSON object at the end

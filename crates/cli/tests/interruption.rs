@@ -197,6 +197,25 @@ fn every_number_of_threads_gives_the_same_bits() {
     trial.check("mixed");
 }
 
+#[test]
+fn a_branch_of_a_killed_run_ends_as_the_run_would_have() {
+    let trial = Trial::new(&[EPOCHS, OFTEN].concat());
+    for attempt in 0..ATTEMPTS {
+        let (killed, branch) = (format!("killed-{attempt}"), format!("branch-{attempt}"));
+        trial.killed(&killed, 0.5);
+        let before = snapshot(&trial.path(&killed));
+        let mut command = common::bowline(["branch", "--threads", "1"]);
+        let ended = finish(command.arg(trial.path(&killed)).arg("--out").arg(trial.path(&branch)));
+        assert_eq!(snapshot(&trial.path(&killed)), before);
+        if ended.code == Some(0) {
+            return trial.check(&branch);
+        }
+        // Killed between saving the best model and the checkpoint.
+        assert!(ended.stderr.contains("it is newer than the run's checkpoint"), "{ended:?}");
+    }
+    panic!("it was always killed at the one instant that is no good");
+}
+
 /// Interrupts a run once it is under way, `times` times; again in another folder if it was over before.
 fn interrupted(trial: &Trial, run: &str, times: usize) -> (Ended, Duration) {
     for _ in 0..ATTEMPTS {

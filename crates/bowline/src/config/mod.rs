@@ -251,6 +251,9 @@ pub struct Config {
     /// What operands are rounded to.
     #[serde(default)]
     pub precision: Precision,
+    /// Of a run that went on from another one with other settings (`bowline branch`): which, and what changed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub origin: String,
     /// The corpus.
     pub data: DataConfig,
     /// The augmented loss, where the model has it.

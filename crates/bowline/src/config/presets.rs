@@ -74,6 +74,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         patience: 0,
         validation_streams: 10,
         precision: Precision::F32,
+        origin: String::new(),
         data: DataConfig {
             source: data.to_owned(),
             vocab_size: 0,

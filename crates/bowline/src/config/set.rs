@@ -20,7 +20,7 @@ fn apply_one(config: &Config, setting: &str) -> Result<Config> {
     let (key, value) = (key.trim(), value.trim());
     let mut table: Table = Table::try_from(config).map_err(|e| Error::config(key, e.to_string(), "another value"))?;
     let known = names(&table, "");
-    if !known.iter().any(|name| name == key) || key == "version" {
+    if !known.iter().any(|name| name == key) || ["version", "origin"].contains(&key) {
         return Err(unknown(key, &known));
     }
     let slot = find(&mut table, key).ok_or_else(|| unknown(key, &known))?;

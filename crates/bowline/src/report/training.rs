@@ -157,6 +157,9 @@ pub fn run_section(run: &RunRecord) -> Section {
         (None, Some(begin)) => fact("SHA-256 of the training split", begin.data_sha256.clone()),
         (None, None) => {}
     }
+    if !run.config.origin.is_empty() {
+        fact("began as", run.config.origin.clone());
+    }
     if let Some(second) = run.second_training {
         fact("second training", format!("from epoch {second} on, with the learning rate reset"));
     }

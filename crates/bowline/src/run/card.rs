@@ -44,11 +44,17 @@ fn recipe(config: &Config) -> Vec<(String, String)> {
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .to_vec();
+    if config.weight_decay > 0.0 {
+        recipe.push(("weight decay".to_owned(), config.weight_decay.to_string()));
+    }
     if config.second_training_epochs > 0 {
         recipe.push(("epochs of the second training".to_owned(), config.second_training_epochs.to_string()));
     }
     if config.model.augmented() {
         recipe.push(("augmented loss".to_owned(), augmented(&config.augment)));
+    }
+    if !config.origin.is_empty() {
+        recipe.push(("began as".to_owned(), config.origin.clone()));
     }
     recipe
 }

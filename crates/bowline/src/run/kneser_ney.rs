@@ -106,6 +106,11 @@ pub fn start_ngram(dir: &Path, config: &NgramConfig, session: Session, watch: &m
     build(&folder, config, &corpus, session, begin, watch)
 }
 
+/// Whether a run is of this kind.
+pub(super) fn is_one(folder: &RunFolder) -> bool {
+    !matches!(NgramConfig::read(&folder.config()), Ok(None))
+}
+
 /// Finishes a Kneser-Ney run that was stopped, or gives the result of one that is over; nothing for another kind of run.
 pub(super) fn resume(folder: &RunFolder, session: Session, watch: &mut dyn Watch) -> Result<Option<Outcome>> {
     let Some(config) = NgramConfig::read(&folder.config())? else { return Ok(None) };

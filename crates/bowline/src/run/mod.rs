@@ -9,6 +9,7 @@
 //! tensorboard/     the curves for TensorBoard, where they were asked for
 //! ```
 
+mod branch;
 mod card;
 mod checkpoint;
 mod clock;
@@ -21,6 +22,7 @@ mod tensorboard;
 mod train;
 mod truth;
 
+pub use branch::branch;
 pub(crate) use checkpoint::infinite_if_null;
 pub use checkpoint::{Best, CurvePoint, Position};
 pub use folder::RunFolder;

@@ -2,6 +2,7 @@
 
 pub mod arpa;
 pub mod bench;
+pub mod branch;
 pub mod compare;
 pub mod completions;
 pub mod data;

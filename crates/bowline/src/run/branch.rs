@@ -1,0 +1,152 @@
+//! A new run that goes on from where another one is, with other settings.
+//!
+//! The two have the same weights, the same place in the text and the same random numbers from there on, so that what a
+//! setting does shows within an epoch or two. With more epochs alone, or the second training asked for later, the new run
+//! is, to the bit, the one that would have come of asking for them at the start.
+
+use super::checkpoint::{self, Position};
+use super::folder::RunFolder;
+use super::log::Log;
+use super::{check_length, kneser_ney, open_corpus};
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::model_folder::ModelFolder;
+use crate::storage::atomic;
+use std::fs;
+use std::path::Path;
+
+/// What the weights, the state and the place in the text depend on: it stays as it is.
+const FIXED: [&str; 5] = ["hidden", "layers", "batch", "unroll", "unit_vectors"];
+
+/// How long a run is and how often it is saved: a run that differs in these alone is no mixture of two.
+const LENGTH: [&str; 3] = ["epochs", "second_training_epochs", "checkpoint.every_seconds"];
+
+/// Makes the run `dir` of the run `from` as it is, with the settings (`key=value`) changed. It is gone on with by
+/// [`resume`](super::resume). The run `from` stays as it is.
+pub fn branch(from: &Path, dir: &Path, settings: &[String]) -> Result<()> {
+    let (source, folder) = (RunFolder::new(from), RunFolder::new(dir));
+    source.require()?;
+    let _source_lock = source.lock()?;
+    if kneser_ney::is_one(&source) {
+        let advice = "a run of a network; an n-gram model is counted anew by `bowline train --model kn`";
+        return Err(Error::run(from, "it is an n-gram model, which has no epochs", advice));
+    }
+    let old = Config::read(&source.config())?;
+    let mut config = old.clone().with(settings)?;
+    let changes = config.differences(&old);
+    if let Some((key, ..)) = changes.iter().find(|(key, ..)| fixed(key)) {
+        let problem = "it cannot change in the middle of a run";
+        return Err(Error::config(key, problem, "another setting, or a new run by `bowline train`"));
+    }
+    if config.model.tied() != old.model.tied() {
+        let (new, old) = (config.model.name(), old.model.name());
+        let problem = format!("{new} has other weights than {old}");
+        return Err(Error::config("model", problem, "al with vd-lstm, re with real, or a new run by `bowline train`"));
+    }
+    let corpus = open_corpus(&config.data)?;
+    check_length(&config, &corpus)?;
+    let architecture = config.architecture(corpus.vocabulary.len());
+    let Some(restored) = checkpoint::restore(&source, architecture, config.batch, &corpus)? else {
+        let advice = format!("`bowline resume {}`, or a new run by `bowline train`", from.display());
+        return Err(Error::run(from, "it has no checkpoint yet", advice));
+    };
+    let mut position = restored.position;
+    check_best(&source, &position)?;
+    let began_second = place_in_schedule(from, &mut position, &config, &old)?;
+    if changes.iter().any(|(key, ..)| !LENGTH.contains(&key.as_str())) {
+        config.origin = origin(from, &old, &position, &changes);
+    }
+
+    folder.create()?;
+    let _lock = folder.lock()?;
+    copy_log(&source, &folder, position.log)?;
+    if began_second {
+        let mut log = Log::open(&folder.events(), position.log)?;
+        log.write(&Event::SecondTraining { epoch: position.first_epoch })?;
+        position.log = log.sync()?;
+    }
+    if position.best.is_some() {
+        copy_files(&source.best(), &folder.best())?;
+    }
+    checkpoint::save(&folder, &restored.params, &restored.state, &position)?;
+    // The settings come last: with them the folder is a run.
+    let text = config.to_toml()?;
+    atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))
+}
+
+/// The best model must be that of the checkpoint. It is newer if the run was killed at the end of an epoch, right between
+/// the two: going on with it for a moment mends that.
+fn check_best(source: &RunFolder, position: &Position) -> Result<()> {
+    let Some(best) = position.best else { return Ok(()) };
+    let there = ModelFolder::load(source.best())?;
+    if there.metadata.get("epoch") == Some(&best.epoch.to_string()) {
+        return Ok(());
+    }
+    let advice = format!("`bowline resume {}` to the end of its epoch, then this again", source.dir().display());
+    Err(Error::run(source.best(), "it is newer than the run's checkpoint", advice))
+}
+
+fn fixed(key: &str) -> bool {
+    FIXED.contains(&key) || key.starts_with("data.")
+}
+
+/// Finds the position's place in a schedule of another length: what is over may go on, or go over into the second
+/// training. True for the latter.
+fn place_in_schedule(from: &Path, position: &mut Position, config: &Config, old: &Config) -> Result<bool> {
+    let first_training = position.first_epoch == 1;
+    let epochs = if first_training { config.epochs } else { config.second_training_epochs };
+    let (setting, done) = match first_training {
+        true => ("epochs", position.epoch - 1),
+        false => ("second_training_epochs", position.epoch - position.first_epoch),
+    };
+    if !first_training && config.epochs != old.epochs {
+        let problem = "the first training is over";
+        return Err(Error::config("epochs", problem, "`second_training_epochs`, which is still to be chosen"));
+    }
+    if epochs < done || (epochs == done && position.window > 0) {
+        let problem = format!("{epochs} is impossible: {} has trained longer than that", from.display());
+        return Err(Error::config(setting, problem, format!("a value above {done}")));
+    }
+    let out_of_patience = config.patience > 0 && position.stale >= config.patience;
+    if epochs > done && !out_of_patience {
+        position.ended = None;
+        return Ok(false);
+    }
+    if first_training && config.second_training_epochs > 0 {
+        (position.first_epoch, position.stale, position.ended) = (position.epoch, 0, None);
+        return Ok(true);
+    }
+    let problem = "it is over, and with these settings there is nothing left to do";
+    let advice = format!("`--set {setting}=N` with N above {done}, or `--set second_training_epochs=N`");
+    Err(Error::run(from, problem, if out_of_patience { "`--set patience=0`".to_owned() } else { advice }))
+}
+
+/// Where a run comes from whose first epochs had other settings.
+fn origin(from: &Path, old: &Config, position: &Position, changes: &[(String, String, String)]) -> String {
+    let name = from.file_name().map_or_else(|| from.display().to_string(), |name| name.to_string_lossy().into_owned());
+    let changed: Vec<String> =
+        changes.iter().map(|(key, ours, theirs)| format!("{key} {ours} instead of {theirs}")).collect();
+    let before = if old.origin.is_empty() { String::new() } else { format!("{}; ", old.origin) };
+    format!("{before}{name} at step {} (epoch {}), then {}", position.step, position.epoch, changed.join(", "))
+}
+
+/// The first `len` bytes of the log: the events up to the checkpoint.
+fn copy_log(source: &RunFolder, folder: &RunFolder, len: u64) -> Result<()> {
+    let path = source.events();
+    let mut bytes = fs::read(&path).map_err(Error::io(&path, "read"))?;
+    bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+    let path = folder.events();
+    fs::write(&path, bytes).map_err(Error::io(&path, "write"))
+}
+
+fn copy_files(source: &Path, target: &Path) -> Result<()> {
+    fs::create_dir_all(target).map_err(Error::io(target, "create the folder"))?;
+    for entry in fs::read_dir(source).map_err(Error::io(source, "read"))? {
+        let path = entry.map_err(Error::io(source, "read"))?.path();
+        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+            fs::copy(&path, target.join(name)).map_err(Error::io(&path, "copy"))?;
+        }
+    }
+    Ok(())
+}
