@@ -47,7 +47,7 @@ fn settings() {
     check(
         &["--set", "augment.gradient=maybe"],
         "setting `augment.gradient`: `maybe`: unknown variant `maybe`, expected `flow` or `stop`",
-        "a value like the present one, `gradient = \"stop\"`",
+        "a value like the present one, `gradient = \"flow\"`",
     );
     check(
         &["--set", "model=lstm"],

@@ -55,7 +55,7 @@ fn a_run_can_be_made_longer_as_if_it_had_been_asked_for_at_the_start() {
 fn a_branch_with_other_settings_says_where_it_comes_from() {
     let place = Place::new();
     finish(place.train("run").args(["--epochs", "1", "--model", "re"])).success();
-    let settings = ["epochs=2", "model=real", "augment.gradient=flow"];
+    let settings = ["epochs=2", "model=real", "augment.gradient=stop"];
     finish(&mut branch(&place, "run", "other", &settings)).success();
     finish(&mut branch(&place, "run", "same", &["epochs=2"])).success();
     let (other, same) = (result(&place.path("other")), result(&place.path("same")));
@@ -64,7 +64,7 @@ fn a_branch_with_other_settings_says_where_it_comes_from() {
     assert_ne!(other.metrics["curve"][1], same.metrics["curve"][1]);
     let steps = same.metrics["steps"].as_u64().unwrap() / 2;
     let origin = format!(
-        "run at step {steps} (epoch 2), then augment.gradient flow instead of stop, epochs 2 instead of 1, model real \
+        "run at step {steps} (epoch 2), then augment.gradient stop instead of flow, epochs 2 instead of 1, model real \
          instead of re"
     );
     let config = fs::read_to_string(place.path("other/config.toml")).unwrap();

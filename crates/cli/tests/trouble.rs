@@ -60,7 +60,7 @@ fn a_training_that_diverges() {
 #[test]
 fn a_perplexity_beyond_all_numbers_does_not_end_a_run() {
     let place = Place::new();
-    let settings = ["--epochs", "2", "--set", "learning_rate=1000"];
+    let settings = ["--epochs", "2", "--set", "learning_rate=1000", "--set", "augment.gradient=stop"];
     let summary = finish(place.train("run").args(settings).arg("--json")).json();
     assert!(summary["valid"].is_null() && summary["curve"][0]["train"].is_null(), "{summary}");
     let ended = finish(&mut place.resume("run")).success();

@@ -3,13 +3,15 @@
 use super::print_json;
 use crate::options::{BenchOptions, SizeName};
 use bowline::bench::measure;
-use bowline::config::{Precision, preset};
+use bowline::config::{Precision, TargetGradient, preset};
 use bowline_kernels::Isa;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     let mut config = preset(options.size.into(), options.model.try_into()?, "ptb");
+    // As the other tools do it that this is compared with (bench/README.md); a training lets it flow.
+    config.augment.gradient = TargetGradient::Stop;
     config.precision = options.precision.map_or(config.precision, Precision::from);
     let config = config.with(&options.settings)?;
     config.check_cpu(Isa::detect())?;
