@@ -108,7 +108,12 @@ impl Cell {
             return Ok(None);
         }
         let record = RunRecord::read(&dir)?;
-        let others = record.config.differences(&self.config);
+        let mut wanted = self.config.clone();
+        if !wanted.model.augmented() {
+            // Settings of a loss that it does not have.
+            wanted.augment.clone_from(&record.config.augment);
+        }
+        let others = record.config.differences(&wanted);
         if let Some((key, there, here)) = others.first() {
             let problem = format!("there is a run with other settings in this folder: `{key}` is {there}, not {here}");
             return Err(Error::run(&dir, problem, "the settings it was begun with, or another --out"));
@@ -232,6 +237,10 @@ mod tests {
         let folder = dir.path().join(&cell.folder);
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("config.toml"), cell.config.to_toml().unwrap()).unwrap();
+        assert!(cell.record(dir.path()).unwrap().is_some());
+        let mut same = cell.config.clone();
+        same.augment.gamma = 0.5; // +RE has no augmented loss
+        std::fs::write(folder.join("config.toml"), same.to_toml().unwrap()).unwrap();
         assert!(cell.record(dir.path()).unwrap().is_some());
         let other = Config { epochs: 3, ..cell.config.clone() };
         std::fs::write(folder.join("config.toml"), other.to_toml().unwrap()).unwrap();

@@ -36,16 +36,22 @@ pub(super) fn table(name: &str, caption: &str, places: &[(&str, Size)], runs: &[
             Column::number("epochs"),
             Column::number("seed"),
             Column::text("state"),
-            Column::text("chosen"),
         ],
         rows,
-        notes: vec![
-            "Perplexity of the kept model, one stream, state carried; lower is better. Of a run under way, valid is the \
-             best so far (several streams)."
-                .to_owned(),
-            "Chosen: what the paper leaves open; the gradient stops at y~ or flows through it.".to_owned(),
-        ],
+        notes: notes(runs),
     }
+}
+
+fn notes(runs: &[RunRecord]) -> Vec<String> {
+    let perplexity = "Perplexity of the kept model, one stream, state carried; lower is better. Of a run under way, valid \
+                      is the best so far (several streams).";
+    let mut notes = vec![perplexity.to_owned()];
+    if !runs.is_empty() {
+        let chosen = runs.iter().map(|run| format!("{}: {}", run.name, paper::chosen(&run.config)));
+        let chosen: Vec<String> = chosen.collect();
+        notes.push(format!("What the paper leaves open was chosen so. {}.", chosen.join("; ")));
+    }
+    notes
 }
 
 fn row(data: &str, size: Size, model: ModelKind, run: Option<&RunRecord>) -> Vec<Cell> {
@@ -69,7 +75,6 @@ fn row(data: &str, size: Size, model: ModelKind, run: Option<&RunRecord>) -> Vec
             None => Cell::Empty,
             Some(run) => Cell::text(if run.summary.is_some() { "finished" } else { "not finished" }),
         },
-        run.map_or(Cell::Empty, |run| Cell::text(paper::chosen(&run.config))),
     ]
 }
 
