@@ -23,6 +23,17 @@ pub fn step(team: &Team, isa: Isa, params: &mut Params, gradient: &Params, norm:
     elementwise::add_scaled(team, isa, params.data_mut(), factor, gradient.data(), pull);
 }
 
+/// Moves the running mean of the weights on by the weights after step `step` (counted from 1):
+/// `mean <- mean + c (theta - mean)` with `c = 1 / (1 + share (step - 1))`.
+///
+/// The weight of a step in the mean falls with its age like `(step / steps)^(1 / share - 1)` (Shamir and Zhang 2013 call it
+/// polynomial-decay averaging), so it is about the mean over the last `share` of all steps, however many there will be, and
+/// what the first steps did is forgotten.
+pub fn average(team: &Team, isa: Isa, mean: &mut Params, params: &Params, step: u64, share: f64) {
+    let c = 1.0 / (1.0 + share * (step.max(1) - 1) as f64);
+    elementwise::add_scaled(team, isa, mean.data_mut(), c as f32, params.data(), -1.0);
+}
+
 /// The Euclidean norm of all gradients together.
 pub fn global_norm(team: &Team, isa: Isa, gradient: &Params) -> f64 {
     elementwise::squared_norm(team, isa, gradient.data()).sqrt()
@@ -70,6 +81,30 @@ mod tests {
         assert_eq!(after(Rule { clip: 5.0, ..plain }), [6.5, 10.0, 8.0]);
         // Half of a quarter of 8 more is taken away, from the weights without a gradient too.
         assert_eq!(after(Rule { clip: 5.0, weight_decay: 0.25, ..plain }), [5.5, 9.0, 7.0]);
+    }
+
+    #[test]
+    fn the_mean_is_over_about_the_share_of_the_steps_and_forgets_the_beginning() {
+        let architecture = Architecture { vocab: 2, hidden: 1, layers: 1, tied: true };
+        let (team, isa, steps) = (Team::new(1), Isa::detect(), 400);
+        for share in [0.5, 0.25, 0.1] {
+            // The weights after step s are s, so the mean tells the mean step.
+            let mean_step = |start: f32| {
+                let (mut mean, mut params) = (Params::zeros(architecture), Params::zeros(architecture));
+                mean.data_mut().fill(start);
+                for step in 1..=steps {
+                    params.data_mut().fill(step as f32);
+                    average(&team, isa, &mut mean, &params, step, share);
+                }
+                assert!(mean.data().iter().all(|&x| x == mean.data()[0]));
+                f64::from(mean.data()[0])
+            };
+            // A weight of s^(1/share - 1) has the mean age steps * share / (1 + share).
+            let age = steps as f64 - mean_step(0.0);
+            let want = steps as f64 * share / (1.0 + share);
+            assert!((age - want).abs() < 0.01 * want + 1.0, "{share}: {age}, {want}");
+            assert_eq!(mean_step(0.0), mean_step(1e6));
+        }
     }
 
     #[test]

@@ -120,6 +120,9 @@ pub fn chosen(config: &Config) -> String {
     if config.weight_decay > 0.0 {
         parts.push(format!("weight decay {}", config.weight_decay));
     }
+    if config.average > 0.0 {
+        parts.push(format!("mean of the last {}% of steps", 100.0 * config.average));
+    }
     parts.push(match config.second_training_epochs {
         0 => format!("{} epochs", config.epochs),
         second => format!("{} and again {second} epochs", config.epochs),
@@ -137,11 +140,21 @@ pub fn chosen(config: &Config) -> String {
 /// A schedule is at its end when the learning rate is at most this part of the first one.
 const SMALL: f64 = 0.05;
 
+/// The same where the model is the mean of the last steps' weights, which takes out what a higher rate makes them move about.
+const SMALL_WITH_MEAN: f64 = 0.2;
+
+/// Whether the learning rate has become small by the end of the last training.
+fn at_its_end(config: &Config) -> bool {
+    let epochs = if config.second_training_epochs > 0 { config.second_training_epochs } else { config.epochs };
+    let small = if config.average > 0.0 { SMALL_WITH_MEAN } else { SMALL };
+    config.schedule().at(epochs) <= small * config.learning_rate
+}
+
 /// The settings of a run that are not the paper's.
 ///
-/// Left open by the paper, and so no difference: the seed, the batch size, the weight decay, a gamma within the paper's
-/// range, whether the gradient flows through the target, the number of epochs once the learning rate has become small
-/// ([`SMALL`]), the second training of the footnote, and how a run is watched and saved. [`chosen`] says what a run has
+/// Left open by the paper, and so no difference: the seed, the batch size, the weight decay, whether the weights are averaged,
+/// a gamma within the paper's range, whether the gradient flows through the target, the number of epochs once the learning
+/// rate has become small ([`at_its_end`]), the second training of the footnote, and how a run is watched and saved. [`chosen`] says what a run has
 /// there.
 fn other_settings(config: &Config) -> Vec<String> {
     let wikitext = config.data.source.starts_with("wikitext-2");
@@ -149,7 +162,8 @@ fn other_settings(config: &Config) -> Vec<String> {
     paper.seed = config.seed;
     paper.batch = config.batch;
     paper.weight_decay = config.weight_decay;
-    if config.schedule().at(config.epochs) <= SMALL * config.learning_rate {
+    paper.average = config.average;
+    if at_its_end(config) {
         paper.epochs = config.epochs;
     }
     paper.second_training_epochs = config.second_training_epochs;
@@ -233,8 +247,11 @@ mod tests {
         let again = ["epochs=35", "second_training_epochs=30", "augment.gamma=0.5"];
         assert_eq!(of(ModelKind::Re, &again), "batch 20, 35 and again 30 epochs");
         assert_eq!(
-            of(ModelKind::Al, &["batch=10", "weight_decay=1e-4", "augment.gamma=0.8", "augment.gradient=flow"]),
-            "batch 10, weight decay 0.0001, 55 epochs, gamma 0.8, flow"
+            of(
+                ModelKind::Al,
+                &["batch=10", "weight_decay=1e-4", "average=0.1", "augment.gamma=0.8", "augment.gradient=flow"]
+            ),
+            "batch 10, weight decay 0.0001, mean of the last 10% of steps, 55 epochs, gamma 0.8, flow"
         );
     }
 
@@ -246,11 +263,17 @@ mod tests {
             compare(&config, 80.0, 80.0).unwrap().other_settings
         };
         let open = ["seed=9", "augment.gamma=0.5", "augment.gradient=flow", "second_training_epochs=55", "patience=3"];
-        assert_eq!(free(&["batch=10", "weight_decay=1e-4"]), Vec::<String>::new());
+        assert_eq!(free(&["batch=10", "weight_decay=1e-4", "average=0.1"]), Vec::<String>::new());
         assert_eq!(free(&open), Vec::<String>::new());
         // 0.9^29 = 0.047: after 34 epochs there is hardly anything left of the learning rate.
         assert_eq!(free(&["epochs=34"]), Vec::<String>::new());
         assert_eq!(free(&["epochs=33"]), ["epochs 33 instead of 55"]);
+        // It is the last training that counts.
+        assert_eq!(free(&["epochs=10", "second_training_epochs=34"]), Vec::<String>::new());
+        assert_eq!(free(&["epochs=10", "second_training_epochs=33"]), ["epochs 10 instead of 55"]);
+        // 0.9^16 = 0.185, with a mean of the last steps.
+        assert_eq!(free(&["average=0.1", "epochs=10", "second_training_epochs=21"]), Vec::<String>::new());
+        assert_eq!(free(&["average=0.1", "epochs=20"]), ["epochs 20 instead of 55"]);
         assert_eq!(
             free(&["augment.gamma=0.9", "keep=0.6", "data.tokenize=true"]),
             ["augment.gamma 0.9 instead of 0.65", "data.tokenize true instead of false", "keep 0.6 instead of 0.7"]

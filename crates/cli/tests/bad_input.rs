@@ -7,7 +7,7 @@ use common::{Place, bowline, change, finish, snapshot};
 use std::fs;
 
 /// All settings.
-const NAMES: &str = "augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, batch, \
+const NAMES: &str = "augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, average, batch, \
     checkpoint.every_seconds, classifier_init, clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
     data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, precision, \
     second_training_epochs, seed, select, size, unit_vectors, unroll, validation_streams, weight_decay";
@@ -77,6 +77,7 @@ fn settings() {
         );
     }
     check(&["--epochs", "0"], "setting `epochs`: 0 is impossible", "a value of at least 1");
+    check(&["--set", "average=1"], "setting `average`: 1 is impossible", "a value from 0 (no mean) to below 1");
     check(
         &["--set", "weight_decay=0.5", "--set", "learning_rate=2"],
         "setting `weight_decay`: 0.5 is impossible",

@@ -44,6 +44,17 @@ fn a_run_can_be_made_longer_as_if_it_had_been_asked_for_at_the_start() {
         let read = |run: &str| fs::read_to_string(place.path(run).join("config.toml")).unwrap();
         assert_eq!(read(name), read(&asked));
     }
+    // The mean of the weights goes along, and one that is asked for late begins there.
+    finish(place.train("mean").args(["--epochs", "2", "--set", "average=0.25"])).success();
+    finish(place.train("mean-at-the-start").args(["--epochs", "3", "--set", "average=0.25"])).success();
+    finish(&mut branch(&place, "mean", "mean-longer", &["epochs=3"])).success();
+    assert_eq!(outcome(&place, "mean-longer"), outcome(&place, "mean-at-the-start"));
+    finish(&mut branch(&place, "short", "mean-later", &["epochs=3", "average=0.25"])).success();
+    finish(&mut branch(&place, "mean", "mean-dropped", &["epochs=3", "average=0"])).success();
+    let third = |run: &str| outcome(&place, run).metrics["curve"][2].clone();
+    assert_eq!(third("mean-later")["train"], third("mean-longer")["train"]);
+    assert_ne!(third("mean-later")["valid"], third("mean-longer")["valid"]);
+    assert_eq!(third("mean-dropped"), third("both"));
     // A branch can be made longer in its turn, in its second training too.
     finish(&mut branch(&place, "twice", "again", &["second_training_epochs=3"])).success();
     finish(place.train("again-at-the-start").args(["--epochs", "2", "--set", "second_training_epochs=3"])).success();

@@ -153,6 +153,23 @@ fn a_second_training_killed_anywhere_ends_in_the_same_bits() {
 }
 
 #[test]
+fn a_mean_of_the_weights_survives_a_kill_too_and_is_the_model() {
+    let averaged = Trial::new(&[&EPOCHS[..], &OFTEN, &["--set", "average=0.2"]].concat());
+    averaged.kill_and_resume(6, 4);
+    // The training itself is the same; what is measured and kept is another model.
+    let plain = Trial::new(&[EPOCHS, OFTEN].concat());
+    for key in ["valid", "test"] {
+        assert_ne!(averaged.expected.metrics[key], plain.expected.metrics[key]);
+    }
+    let training = |trial: &Trial| {
+        let curve = trial.expected.metrics["curve"].as_array().unwrap().clone();
+        curve.iter().map(|epoch| epoch["train"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(training(&averaged), training(&plain));
+    assert_ne!(averaged.expected.weights, plain.expected.weights);
+}
+
+#[test]
 fn with_a_checkpoint_after_every_step_no_step_is_done_twice() {
     // A window of 24 steps makes 37 steps an epoch: each costs a checkpoint.
     let each = ["--set", "checkpoint.every_seconds=0", "--set", "unroll=24", "--epochs", "1"];

@@ -238,6 +238,10 @@ pub struct Config {
     /// Pulls every weight towards 0: so much of it is added to its clipped gradient.
     #[serde(default)]
     pub weight_decay: f64,
+    /// The model is the mean of the weights over about this share of the steps done so far, the last ones
+    /// ([`optim::average`](crate::optim::average)); 0 for the last step's weights alone.
+    #[serde(default)]
+    pub average: f64,
     /// Which epoch's weights are kept.
     #[serde(default)]
     pub select: Selection,
@@ -342,6 +346,8 @@ impl Config {
             &decay,
             &format!("from 0 to below {most} (1 / learning_rate)"),
         )?;
+        let share = self.average;
+        check("average", (0.0..1.0).contains(&share), &share, "from 0 (no mean) to below 1")?;
         let streams = self.validation_streams;
         check("validation_streams", (1..=65_536).contains(&streams), &streams, "from 1 to 65536")?;
         let (tau, gamma) = (self.augment.tau, self.augment.gamma);

@@ -47,7 +47,7 @@ pub fn branch(from: &Path, dir: &Path, settings: &[String]) -> Result<()> {
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
     let architecture = config.architecture(corpus.vocabulary.len());
-    let Some(restored) = checkpoint::restore(&source, architecture, config.batch, &corpus)? else {
+    let Some(restored) = checkpoint::restore(&source, architecture, &old, &corpus)? else {
         let advice = format!("`bowline resume {}`, or a new run by `bowline train`", from.display());
         return Err(Error::run(from, "it has no checkpoint yet", advice));
     };
@@ -69,7 +69,9 @@ pub fn branch(from: &Path, dir: &Path, settings: &[String]) -> Result<()> {
     if position.best.is_some() {
         copy_files(&source.best(), &folder.best())?;
     }
-    checkpoint::save(&folder, &restored.params, &restored.state, &position)?;
+    // A mean that is asked for now begins with the weights of now.
+    let average = (config.average > 0.0).then(|| restored.average.as_ref().unwrap_or(&restored.params));
+    checkpoint::save(&folder, &restored.params, average, &restored.state, &position)?;
     // The settings come last: with them the folder is a run.
     let text = config.to_toml()?;
     atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))

@@ -47,6 +47,10 @@ fn recipe(config: &Config) -> Vec<(String, String)> {
     if config.weight_decay > 0.0 {
         recipe.push(("weight decay".to_owned(), config.weight_decay.to_string()));
     }
+    if config.average > 0.0 {
+        let share = 100.0 * config.average;
+        recipe.push(("weights".to_owned(), format!("the mean over about the last {share}% of the steps")));
+    }
     if config.second_training_epochs > 0 {
         recipe.push(("epochs of the second training".to_owned(), config.second_training_epochs.to_string()));
     }

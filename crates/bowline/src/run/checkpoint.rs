@@ -1,10 +1,11 @@
 //! A checkpoint: all that a run needs to go on as if it had never stopped.
 //!
-//! One tensor file: the weights, the carried state, and the [`Position`] as JSON in the metadata, all under one content
+//! One tensor file: the weights, their running mean if the run has one, the carried state, and the [`Position`] as JSON in the metadata, all under one content
 //! hash. Random numbers are a function of the seed and the step, so there is no generator to save.
 
 use super::folder::RunFolder;
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, Tensor};
+use crate::config::Config;
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::model::State;
@@ -79,7 +80,13 @@ pub(crate) fn infinite_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> st
 const POSITION: &str = "bowline.position";
 
 /// Writes a checkpoint; the one before it is kept.
-pub(super) fn save(folder: &RunFolder, params: &Params, state: &State, position: &Position) -> Result<()> {
+pub(super) fn save(
+    folder: &RunFolder,
+    params: &Params,
+    average: Option<&Params>,
+    state: &State,
+    position: &Position,
+) -> Result<()> {
     let path = folder.last_checkpoint();
     let position = serde_json::to_string(position)
         .map_err(|e| Error::run(&path, format!("the position cannot be written: {e}"), "report this"))?;
@@ -87,6 +94,11 @@ pub(super) fn save(folder: &RunFolder, params: &Params, state: &State, position:
     file.metadata(POSITION, position);
     for tensor in params.tensors() {
         file.tensor(&tensor.name, &tensor.shape, params.get(tensor));
+    }
+    if let Some(average) = average {
+        for tensor in average.tensors() {
+            file.tensor(in_average(tensor), &tensor.shape, average.get(tensor));
+        }
     }
     let d = params.architecture().hidden;
     for (l, layer) in state.layers.iter().enumerate() {
@@ -97,9 +109,15 @@ pub(super) fn save(folder: &RunFolder, params: &Params, state: &State, position:
     file.save_keeping_previous(&path, folder.previous_checkpoint()).map(|_| ())
 }
 
+/// The name of a tensor of the running mean.
+fn in_average(tensor: &Tensor) -> String {
+    format!("average.{}", tensor.name)
+}
+
 /// A checkpoint that was read, and what was wrong with the newer one if it had to be passed over.
 pub(super) struct Restored {
     pub(super) params: Params,
+    pub(super) average: Option<Params>,
     pub(super) state: State,
     pub(super) position: Position,
     pub(super) passed_over: Option<Error>,
@@ -110,7 +128,7 @@ pub(super) struct Restored {
 pub(super) fn restore(
     folder: &RunFolder,
     architecture: Architecture,
-    batch: usize,
+    config: &Config,
     corpus: &Corpus,
 ) -> Result<Option<Restored>> {
     let (last, previous) = (folder.last_checkpoint(), folder.previous_checkpoint());
@@ -133,26 +151,35 @@ pub(super) fn restore(
             return Err(Error::model(path, POSITION, problem, "use the checkpoint as this program wrote it"));
         }
         let tensors = architecture.tensors();
-        let state_shape = [batch, architecture.hidden];
+        let mut average = (config.average > 0.0).then(|| Params::zeros(architecture));
+        let in_average: Vec<(String, &Tensor)> =
+            tensors.iter().filter(|_| average.is_some()).map(|tensor| (in_average(tensor), tensor)).collect();
+        let state_shape = [config.batch, architecture.hidden];
         let names: Vec<String> =
             (0..architecture.layers).flat_map(|l| [format!("state.h_l{l}"), format!("state.c_l{l}")]).collect();
         file.expect_exactly(
             tensors
                 .iter()
                 .map(|t| (t.name.as_str(), &t.shape[..]))
+                .chain(in_average.iter().map(|(name, t)| (name.as_str(), &t.shape[..])))
                 .chain(names.iter().map(|name| (name.as_str(), &state_shape[..]))),
         )?;
-        let (mut params, mut state) = (Params::zeros(architecture), State::zeros(architecture, batch));
+        let (mut params, mut state) = (Params::zeros(architecture), State::zeros(architecture, config.batch));
         for tensor in &tensors {
             file.copy_to(&tensor.name, &mut params.data_mut()[tensor.range()])?;
+        }
+        if let Some(average) = &mut average {
+            for (name, tensor) in &in_average {
+                file.copy_to(name, &mut average.data_mut()[tensor.range()])?;
+            }
         }
         for (layer, names) in state.layers.iter_mut().zip(names.chunks_exact(2)) {
             file.copy_to(&names[0], &mut layer.h)?;
             file.copy_to(&names[1], &mut layer.c)?;
         }
-        Ok(Ok((params, state, position)))
+        Ok(Ok((params, average, state, position)))
     })?;
-    let (params, state, position) = newest.value.map_err(|split| {
+    let (params, average, state, position) = newest.value.map_err(|split| {
         Error::run(
             folder.dir(),
             format!("the text is another one than when the run began ({})", split.path.display()),
@@ -163,5 +190,5 @@ pub(super) fn restore(
     if newest.passed_over.is_some() {
         atomic::set_aside(&last)?;
     }
-    Ok(Some(Restored { params, state, position, passed_over: newest.passed_over }))
+    Ok(Some(Restored { params, average, state, position, passed_over: newest.passed_over }))
 }

@@ -27,7 +27,7 @@ pub(super) fn constrain(config: &Config, team: &Team, isa: Isa, params: &mut Par
     }
 }
 
-/// Bytes of weights, gradient, packed weights and buffers, about.
+/// Bytes of weights, their mean, gradient, packed weights and buffers, about.
 pub(super) fn memory(config: &Config, vocab: usize) -> usize {
     let architecture = config.architecture(vocab);
     let (d, rows) = (config.hidden, config.batch * config.unroll);
@@ -41,5 +41,6 @@ pub(super) fn memory(config: &Config, vocab: usize) -> usize {
     let packed =
         (2 * classifier + config.layers * (3 * 4 * d * d)) / if config.precision == Precision::F32 { 1 } else { 2 };
     let activations = rows * (3 * d + config.layers * 7 * d) + rows * vocab;
-    4 * (2 * architecture.parameters() + packed + activations + augmented)
+    let copies = if config.average > 0.0 { 3 } else { 2 };
+    4 * (copies * architecture.parameters() + packed + activations + augmented)
 }

@@ -93,7 +93,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
     let architecture = config.architecture(corpus.vocabulary.len());
-    let restored = checkpoint::restore(&folder, architecture, config.batch, &corpus)?;
+    let restored = checkpoint::restore(&folder, architecture, &config, &corpus)?;
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
         watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
     }
@@ -109,6 +109,8 @@ struct Trainer<'a> {
     team: Arc<Team>,
     network: Network,
     params: Params,
+    /// The running mean of the weights, where that is the model.
+    average: Option<Params>,
     gradient: Params,
     state: State,
     /// The state before the step under way, for a stop in the middle of it.
@@ -138,14 +140,15 @@ impl<'a> Trainer<'a> {
             Network::new(architecture, Arc::clone(&team), session.isa, Use::Train, config.unroll, config.batch)
                 .with_precision(config.precision.into());
         let resumed = restored.is_some();
-        let (params, state, position) = match restored {
-            Some(restored) => (restored.params, restored.state, restored.position),
+        let (params, average, state, position) = match restored {
+            Some(restored) => (restored.params, restored.average, restored.state, restored.position),
             None => {
                 let position =
                     Position { epoch: 1, first_epoch: 1, data_sha256: hashes(corpus), ..Position::default() };
                 let mut params = setup::initial(config, corpus.vocabulary.len());
                 setup::constrain(config, &team, session.isa, &mut params);
-                (params, State::zeros(architecture, config.batch), position)
+                let average = (config.average > 0.0).then(|| params.clone());
+                (params, average, State::zeros(architecture, config.batch), position)
             }
         };
         let log = Log::open(&folder.events(), position.log)?;
@@ -169,6 +172,7 @@ impl<'a> Trainer<'a> {
             team,
             network,
             params,
+            average,
             state,
             position,
             resumed,
@@ -280,6 +284,10 @@ impl<'a> Trainer<'a> {
         optim::step(&self.team, self.session.isa, &mut self.params, &self.gradient, norm, rule);
         setup::constrain(self.config, &self.team, self.session.isa, &mut self.params);
         self.position.step += 1;
+        if let Some(average) = &mut self.average {
+            let (step, share) = (self.position.step, self.config.average);
+            optim::average(&self.team, self.session.isa, average, &self.params, step, share);
+        }
         self.position.window += 1;
         self.position.ce += loss.ce;
         self.position.kl += loss.kl;
@@ -340,7 +348,7 @@ impl<'a> Trainer<'a> {
         let begin = Instant::now();
         let corpus = self.corpus;
         let Some(valid) = self.evaluator(self.config.validation_streams).evaluate_until(
-            &self.params,
+            self.model(),
             &corpus.valid.ids,
             corpus.vocabulary.unk(),
             corpus.vocabulary.eos(),
@@ -363,7 +371,7 @@ impl<'a> Trainer<'a> {
         let (step, seconds) = (self.position.step, self.clock.epoch.elapsed().as_secs_f64());
         let target_kl = self.yardstick.as_ref().map(|truth| {
             let (isa, tau) = (self.session.isa, self.config.augment.tau);
-            truth.divergence(&self.team, isa, &self.params, &corpus.valid.ids, tau)
+            truth.divergence(&self.team, isa, self.model(), &corpus.valid.ids, tau)
         });
         let end = EpochEnd { epoch, step, loss, train, kl, target_kl, valid, best, learning_rate, seconds };
         self.emit(Event::Epoch(end), watch)?;
@@ -399,7 +407,7 @@ impl<'a> Trainer<'a> {
         let (Some(valid), Some(test)) = (evaluate(&corpus.valid.ids), evaluate(&corpus.test.ids)) else {
             return Ok(None);
         };
-        self.params = folder.params;
+        (self.params, self.average) = (folder.params, None);
         let weights_sha256 = self.save_best(Some((valid.perplexity, test.perplexity)))?;
         let best_epoch = self.position.best.map_or(0, |best| best.epoch);
         let ended = self.position.ended.clone().unwrap_or_default();
@@ -437,7 +445,12 @@ impl<'a> Trainer<'a> {
         Evaluator::new(self.params.architecture(), Arc::clone(&self.team), self.session.isa, streams)
     }
 
-    /// Writes the present weights to `best/`; returns their content hash. The weights file does not change when the final
+    /// The weights that are the model: the last step's, or their running mean.
+    fn model(&self) -> &Params {
+        self.average.as_ref().unwrap_or(&self.params)
+    }
+
+    /// Writes the model as it is to `best/`; returns their content hash. The weights file does not change when the final
     /// figures come in: they are in the card alone.
     fn save_best(&self, result: Option<(f64, f64)>) -> Result<String> {
         let best = self.position.best.unwrap_or(Best { epoch: 0, valid: f64::NAN });
@@ -447,7 +460,7 @@ impl<'a> Trainer<'a> {
             self.folder.best(),
             &Contents {
                 model: config.model.name(),
-                params: &self.params,
+                params: self.model(),
                 vocabulary: &vocabulary,
                 metadata: vec![
                     ("epoch".to_owned(), best.epoch.to_string()),
@@ -462,7 +475,7 @@ impl<'a> Trainer<'a> {
     /// Writes a checkpoint of the present position.
     fn save(&mut self) -> Result<()> {
         self.position.log = self.log.sync()?;
-        checkpoint::save(&self.folder, &self.params, &self.state, &self.position)?;
+        checkpoint::save(&self.folder, &self.params, self.average.as_ref(), &self.state, &self.position)?;
         self.clock.checkpoint = Instant::now();
         Ok(())
     }
