@@ -154,8 +154,8 @@ fn at_its_end(config: &Config) -> bool {
 ///
 /// Left open by the paper, and so no difference: the seed, the batch size, the weight decay, whether the weights are averaged,
 /// a gamma within the paper's range, whether the gradient flows through the target, the number of epochs once the learning
-/// rate has become small ([`at_its_end`]), the second training of the footnote, and how a run is watched and saved. [`chosen`] says what a run has
-/// there.
+/// rate has become small ([`at_its_end`]), the second training of the footnote, and how a run is watched and saved.
+/// [`chosen`] says what a run has there.
 fn other_settings(config: &Config) -> Vec<String> {
     let wikitext = config.data.source.starts_with("wikitext-2");
     let mut paper = preset(config.size, config.model, if wikitext { "wikitext-2" } else { &config.data.source });

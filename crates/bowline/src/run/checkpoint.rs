@@ -1,7 +1,8 @@
 //! A checkpoint: all that a run needs to go on as if it had never stopped.
 //!
-//! One tensor file: the weights, their running mean if the run has one, the carried state, and the [`Position`] as JSON in the metadata, all under one content
-//! hash. Random numbers are a function of the seed and the step, so there is no generator to save.
+//! One tensor file: the weights, their running mean if the run has one, the carried state, and the [`Position`] as JSON in
+//! the metadata, all under one content hash. Random numbers are a function of the seed and the step, so there is no
+//! generator to save.
 
 use super::folder::RunFolder;
 use crate::architecture::{Architecture, Tensor};
