@@ -233,6 +233,36 @@ fn a_branch_of_a_killed_run_ends_as_the_run_would_have() {
     panic!("it was always killed at the one instant that is no good");
 }
 
+#[test]
+fn a_run_killed_after_an_epoch_can_be_over_with_it() {
+    let trial = Trial::new(&EPOCHS);
+    for attempt in 0..ATTEMPTS {
+        let killed = format!("killed-{attempt}");
+        trial.killed(&killed, 0.6);
+        // The last checkpoint is that of an epoch's end. As many epochs as it has done, and no fewer, are accepted.
+        for epochs in 1..6 {
+            let (out, epochs) = (format!("over-{attempt}-{epochs}"), epochs.to_string());
+            let mut command = common::bowline(["branch", "--threads", "1", "--set", &format!("epochs={epochs}")]);
+            if finish(command.arg(trial.path(&killed)).arg("--out").arg(trial.path(&out))).code != Some(0) {
+                continue;
+            }
+            let asked = format!("asked-{attempt}");
+            finish(trial.place.train(&asked).args(["--epochs", &epochs])).success();
+            let outcome = |run: &str| {
+                let mut result = result(&trial.path(run));
+                assert!(result.events[0].as_object_mut().unwrap().remove("epochs").is_some());
+                result
+            };
+            assert_eq!(outcome(&out), outcome(&asked));
+            assert!(!fs::read_to_string(trial.path(&out).join("config.toml")).unwrap().contains("origin"));
+            let resume = events(&trial.path(&out)).into_iter().find(|event| event["event"] == "resume").unwrap();
+            assert_eq!(resume["step"], outcome(&out).metrics["steps"], "not a step was left to do");
+            return;
+        }
+    }
+    panic!("it was always killed in its first epoch, or at the one instant that is no good");
+}
+
 /// Interrupts a run once it is under way, `times` times; again in another folder if it was over before.
 fn interrupted(trial: &Trial, run: &str, times: usize) -> (Ended, Duration) {
     for _ in 0..ATTEMPTS {

@@ -53,8 +53,9 @@ pub fn branch(from: &Path, dir: &Path, settings: &[String]) -> Result<()> {
     };
     let mut position = restored.position;
     check_best(&source, &position)?;
-    let began_second = place_in_schedule(from, &mut position, &config, &old)?;
-    if changes.iter().any(|(key, ..)| !LENGTH.contains(&key.as_str())) {
+    let lengths_alone = changes.iter().all(|(key, ..)| LENGTH.contains(&key.as_str()));
+    let began_second = place_in_schedule(from, &mut position, &config, &old, lengths_alone)?;
+    if !lengths_alone {
         config.origin = origin(from, &old, &position, &changes);
     }
 
@@ -94,8 +95,14 @@ fn fixed(key: &str) -> bool {
 }
 
 /// Finds the position's place in a schedule of another length: what is over may go on, or go over into the second
-/// training. True for the latter.
-fn place_in_schedule(from: &Path, position: &mut Position, config: &Config, old: &Config) -> Result<bool> {
+/// training (then this is true), and what is at the end of an epoch may be over with it.
+fn place_in_schedule(
+    from: &Path,
+    position: &mut Position,
+    config: &Config,
+    old: &Config,
+    lengths_alone: bool,
+) -> Result<bool> {
     let first_training = position.first_epoch == 1;
     let epochs = if first_training { config.epochs } else { config.second_training_epochs };
     let (setting, done) = match first_training {
@@ -118,6 +125,10 @@ fn place_in_schedule(from: &Path, position: &mut Position, config: &Config, old:
     if first_training && config.second_training_epochs > 0 {
         (position.first_epoch, position.stale, position.ended) = (position.epoch, 0, None);
         return Ok(true);
+    }
+    if position.ended.is_none() && lengths_alone && done > 0 {
+        position.ended = Some("done".to_owned());
+        return Ok(false);
     }
     let problem = "it is over, and with these settings there is nothing left to do";
     let advice = format!("`--set {setting}=N` with N above {done}, or `--set second_training_epochs=N`");
