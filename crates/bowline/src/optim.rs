@@ -13,6 +13,8 @@ pub struct Rule {
     pub clip: f64,
     /// How much of the weights is added to the clipped gradient: the slope of `weight_decay / 2 * |theta|^2`.
     pub weight_decay: f64,
+    /// The word vectors do not decay, nor do the classifier's that are the same.
+    pub spare_vectors: bool,
 }
 
 /// `theta <- theta - learning_rate * (g * min(1, clip / |g|) + weight_decay * theta)`; `norm` is `|g|`, which the caller has
@@ -20,7 +22,11 @@ pub struct Rule {
 pub fn step(team: &Team, isa: Isa, params: &mut Params, gradient: &Params, norm: f64, rule: Rule) {
     let scale = if norm > rule.clip { rule.clip / norm } else { 1.0 };
     let (factor, pull) = (-(rule.learning_rate * scale) as f32, (rule.weight_decay / scale) as f32);
-    elementwise::add_scaled(team, isa, params.data_mut(), factor, gradient.data(), pull);
+    let spared = if rule.spare_vectors { params.embedding().len() } else { 0 };
+    let (vectors, rest) = params.data_mut().split_at_mut(spared);
+    let (vectors_gradient, rest_gradient) = gradient.data().split_at(spared);
+    elementwise::add_scaled(team, isa, vectors, factor, vectors_gradient, 0.0);
+    elementwise::add_scaled(team, isa, rest, factor, rest_gradient, pull);
 }
 
 /// Moves the running mean of the weights on by the weights after step `step` (counted from 1):
@@ -74,13 +80,16 @@ mod tests {
         let after = |rule| {
             let mut moved = params.clone();
             step(&team, isa, &mut moved, &gradient, norm, rule);
-            moved.data()[..3].to_vec()
+            moved.data()[..4].to_vec()
         };
-        let plain = Rule { learning_rate: 0.5, clip: 20.0, weight_decay: 0.0 };
-        assert_eq!(after(plain), [5.0, 12.0, 8.0]);
-        assert_eq!(after(Rule { clip: 5.0, ..plain }), [6.5, 10.0, 8.0]);
+        let plain = Rule { learning_rate: 0.5, clip: 20.0, weight_decay: 0.0, spare_vectors: false };
+        assert_eq!(after(plain), [5.0, 12.0, 8.0, 8.0]);
+        assert_eq!(after(Rule { clip: 5.0, ..plain }), [6.5, 10.0, 8.0, 8.0]);
         // Half of a quarter of 8 more is taken away, from the weights without a gradient too.
-        assert_eq!(after(Rule { clip: 5.0, weight_decay: 0.25, ..plain }), [5.5, 9.0, 7.0]);
+        let decay = Rule { clip: 5.0, weight_decay: 0.25, ..plain };
+        assert_eq!(after(decay), [5.5, 9.0, 7.0, 7.0]);
+        // The first three are the word vectors.
+        assert_eq!(after(Rule { spare_vectors: true, ..decay }), [6.5, 10.0, 8.0, 7.0]);
     }
 
     #[test]

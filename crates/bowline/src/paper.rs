@@ -6,6 +6,7 @@
 //! edge.
 
 use crate::config::{Config, ModelKind, Size, TargetGradient, preset};
+use crate::wording::percent;
 use serde::{Deserialize, Serialize};
 
 /// How far above the paper's number a perplexity may be, as a share of it.
@@ -118,10 +119,11 @@ impl Comparison {
 pub fn chosen(config: &Config) -> String {
     let mut parts = vec![format!("batch {}", config.batch)];
     if config.weight_decay > 0.0 {
-        parts.push(format!("weight decay {}", config.weight_decay));
+        let spared = if config.spare_vectors { " but of the word vectors" } else { "" };
+        parts.push(format!("weight decay {}{spared}", config.weight_decay));
     }
     if config.average > 0.0 {
-        parts.push(format!("mean of the last {}% of steps", 100.0 * config.average));
+        parts.push(format!("mean of the last {}% of steps", percent(config.average)));
     }
     parts.push(match config.second_training_epochs {
         0 => format!("{} epochs", config.epochs),
@@ -152,16 +154,17 @@ fn at_its_end(config: &Config) -> bool {
 
 /// The settings of a run that are not the paper's.
 ///
-/// Left open by the paper, and so no difference: the seed, the batch size, the weight decay, whether the weights are averaged,
-/// a gamma within the paper's range, whether the gradient flows through the target, the number of epochs once the learning
-/// rate has become small ([`at_its_end`]), the second training of the footnote, and how a run is watched and saved.
-/// [`chosen`] says what a run has there.
+/// Left open by the paper, and so no difference: the seed, the batch size, the weight decay and what it spares, whether the
+/// weights are averaged, a gamma within the paper's range, whether the gradient flows through the target, the number of
+/// epochs once the learning rate has become small ([`at_its_end`]), the second training of the footnote, and how a run is
+/// watched and saved. [`chosen`] says what a run has there.
 fn other_settings(config: &Config) -> Vec<String> {
     let wikitext = config.data.source.starts_with("wikitext-2");
     let mut paper = preset(config.size, config.model, if wikitext { "wikitext-2" } else { &config.data.source });
     paper.seed = config.seed;
     paper.batch = config.batch;
     paper.weight_decay = config.weight_decay;
+    paper.spare_vectors = config.spare_vectors;
     paper.average = config.average;
     if at_its_end(config) {
         paper.epochs = config.epochs;
@@ -253,6 +256,8 @@ mod tests {
             ),
             "batch 10, weight decay 0.0001, mean of the last 10% of steps, 55 epochs, gamma 0.8, flow"
         );
+        let spared = ["weight_decay=1e-4", "spare_vectors=true"];
+        assert_eq!(of(ModelKind::Re, &spared), "batch 20, weight decay 0.0001 but of the word vectors, 55 epochs");
     }
 
     #[test]
@@ -263,7 +268,8 @@ mod tests {
             compare(&config, 80.0, 80.0).unwrap().other_settings
         };
         let open = ["seed=9", "augment.gamma=0.5", "augment.gradient=flow", "second_training_epochs=55", "patience=3"];
-        assert_eq!(free(&["batch=10", "weight_decay=1e-4", "average=0.1"]), Vec::<String>::new());
+        let settings = ["batch=10", "weight_decay=1e-4", "spare_vectors=true", "average=0.1"];
+        assert_eq!(free(&settings), Vec::<String>::new());
         assert_eq!(free(&open), Vec::<String>::new());
         // 0.9^29 = 0.047: after 34 epochs there is hardly anything left of the learning rate.
         assert_eq!(free(&["epochs=34"]), Vec::<String>::new());

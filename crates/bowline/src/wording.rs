@@ -17,9 +17,20 @@ pub(crate) fn group_digits(digits: &str) -> String {
     out
 }
 
+/// 0.07 as 7: a share in percent, without the digits that binary fractions add.
+pub(crate) fn percent(share: f64) -> String {
+    let rounded = format!("{:.4}", 100.0 * share);
+    rounded.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::grouped;
+    use super::{grouped, percent};
+
+    #[test]
+    fn a_share_in_percent_has_no_digits_but_its_own() {
+        assert_eq!([0.07, 0.1, 0.125, 0.0015, 0.5, 1.0].map(percent), ["7", "10", "12.5", "0.15", "50", "100"]);
+    }
 
     #[test]
     fn every_third_digit_has_a_comma_before_it() {

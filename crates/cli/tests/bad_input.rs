@@ -10,7 +10,7 @@ use std::fs;
 const NAMES: &str = "augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, average, batch, \
     checkpoint.every_seconds, classifier_init, clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
     data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, precision, \
-    second_training_epochs, seed, select, size, unit_vectors, unroll, validation_streams, weight_decay";
+    second_training_epochs, seed, select, size, spare_vectors, unit_vectors, unroll, validation_streams, weight_decay";
 
 #[test]
 fn settings() {

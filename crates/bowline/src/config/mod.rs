@@ -238,6 +238,9 @@ pub struct Config {
     /// Pulls every weight towards 0: so much of it is added to its clipped gradient.
     #[serde(default)]
     pub weight_decay: f64,
+    /// All but the word vectors: their lengths decide how much the augmented loss asks for.
+    #[serde(default)]
+    pub spare_vectors: bool,
     /// The model is the mean of the weights over about this share of the steps done so far, the last ones
     /// ([`optim::average`](crate::optim::average)); 0 for the last step's weights alone.
     #[serde(default)]
@@ -304,7 +307,7 @@ impl Config {
 
     /// How a step at this learning rate is done.
     pub fn rule(&self, learning_rate: f64) -> Rule {
-        Rule { learning_rate, clip: self.clip, weight_decay: self.weight_decay }
+        Rule { learning_rate, clip: self.clip, weight_decay: self.weight_decay, spare_vectors: self.spare_vectors }
     }
 
     /// Epochs of both trainings.

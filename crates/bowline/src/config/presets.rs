@@ -69,6 +69,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         decay_after,
         clip,
         weight_decay: 0.0,
+        spare_vectors: false,
         average: 0.0,
         select: Selection::Best,
         unit_vectors: false,

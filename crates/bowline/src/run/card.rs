@@ -4,6 +4,7 @@ use super::checkpoint::Best;
 use crate::config::{AugmentConfig, Config, DataConfig, Form, LossRule, TargetGradient, TargetSource};
 use crate::corpus::Corpus;
 use crate::model_folder::ModelCard;
+use crate::wording::percent;
 use std::path::Path;
 
 /// The card; `result` are the final perplexities on the validation and test split, once they are known.
@@ -45,10 +46,11 @@ fn recipe(config: &Config) -> Vec<(String, String)> {
     .map(|(key, value)| (key.to_owned(), value))
     .to_vec();
     if config.weight_decay > 0.0 {
-        recipe.push(("weight decay".to_owned(), config.weight_decay.to_string()));
+        let spared = if config.spare_vectors { ", of all but the word vectors" } else { "" };
+        recipe.push(("weight decay".to_owned(), format!("{}{spared}", config.weight_decay)));
     }
     if config.average > 0.0 {
-        let share = 100.0 * config.average;
+        let share = percent(config.average);
         recipe.push(("weights".to_owned(), format!("the mean over about the last {share}% of the steps")));
     }
     if config.second_training_epochs > 0 {
