@@ -82,6 +82,14 @@ fn another_run_in_a_cell_s_place_is_refused_before_anything_is_run() {
     let message = refused.error();
     assert!(message.contains("there is a run with other settings in this folder: `hidden` is 12, not 24"), "{message}");
     assert!(!cells(&place, "out")[0].exists(), "the first cell was not begun");
+    // It is shown as it is where nothing is to be run; what is another cell is not.
+    let shown = finish(table1(&place, "out").args(["--no-run", "--json"])).success().json();
+    assert_eq!(shown["cells"][1]["test"], result(&cells(&place, "out")[1]).metrics["test"]);
+    let page = fs::read_to_string(place.path("out").join("table1-report/report.html")).unwrap();
+    assert!(page.contains("hidden") && page.contains("not run"));
+    fs::rename(&cells(&place, "out")[1], &cells(&place, "out")[0]).unwrap();
+    let refused = finish(table1(&place, "out").arg("--no-run"));
+    assert!(refused.error().contains("`model` is al, not re"), "{}", refused.error());
     let kn = finish(&mut table1_of(&place, "other", "kn"));
     assert!(kn.error().contains("`kn` is not a network"), "{}", kn.error());
 }

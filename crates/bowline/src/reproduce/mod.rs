@@ -69,6 +69,15 @@ impl Experiment {
             Experiment::Ideal => "ideal",
         }
     }
+
+    /// What is there of a cell below `out`, to be shown, however it was trained; but settings are what the cells of some
+    /// experiments differ in.
+    pub fn found(self, cell: &Cell, out: &Path) -> Result<Option<RunRecord>> {
+        match self {
+            Experiment::Figure1 | Experiment::Ideal => cell.record(out),
+            _ => cell.found(out),
+        }
+    }
 }
 
 /// Which of an experiment's cells to run.
@@ -100,15 +109,28 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// What is there of it below `out`; none if it was never started. A run with other settings is an error: it is not
-    /// taken for the cell, and not touched.
+    /// What is there of it below `out`, to go on with; none if it was never started. A run with other settings is an
+    /// error: it is not taken for the cell, and not touched.
     pub fn record(&self, out: &Path) -> Result<Option<RunRecord>> {
+        self.read(out, |_| self.config.clone())
+    }
+
+    /// What is there of it below `out`, to be shown: any run of its model, size, corpus and seed. How it was trained is its
+    /// own affair, and on the page.
+    fn found(&self, out: &Path) -> Result<Option<RunRecord>> {
+        self.read(out, |there| {
+            let Config { model, size, seed, ref data, .. } = self.config;
+            Config { model, size, seed, data: data.clone(), ..there.clone() }
+        })
+    }
+
+    fn read(&self, out: &Path, wanted: impl Fn(&Config) -> Config) -> Result<Option<RunRecord>> {
         let dir = out.join(&self.folder);
         if !RunFolder::new(&dir).config().exists() {
             return Ok(None);
         }
         let record = RunRecord::read(&dir)?;
-        let mut wanted = self.config.clone();
+        let mut wanted = wanted(&record.config);
         if !wanted.model.augmented() {
             // Settings of a loss that it does not have.
             wanted.augment.clone_from(&record.config.augment);
@@ -116,7 +138,8 @@ impl Cell {
         let others = record.config.differences(&wanted);
         if let Some((key, there, here)) = others.first() {
             let problem = format!("there is a run with other settings in this folder: `{key}` is {there}, not {here}");
-            return Err(Error::run(&dir, problem, "the settings it was begun with, or another --out"));
+            let advice = "the settings it was begun with, or another --out; `--no-run` shows what is there";
+            return Err(Error::run(&dir, problem, advice));
         }
         Ok(Some(record))
     }

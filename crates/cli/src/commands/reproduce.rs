@@ -52,7 +52,7 @@ pub struct ReproduceOptions {
     /// Show what would be run, and how long it would take
     #[arg(long)]
     dry_run: bool,
-    /// Run nothing; make tables and figures from what is there
+    /// Run nothing; make tables and figures from what is there, however it was trained
     #[arg(long, conflicts_with = "dry_run")]
     no_run: bool,
     /// Phrases of your own beside the paper's (table4)
@@ -130,7 +130,8 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::from(options.experiment);
     let cells = reproduce::cells(experiment, &choice(options, experiment)?)?;
     // Every folder is looked at before anything is run: one that holds something else is found out now, not in a day.
-    let records = cells.iter().map(|cell| cell.record(&options.out)).collect::<bowline::Result<Vec<_>>>()?;
+    let record = |cell: &Cell| read(options, experiment, cell);
+    let records = cells.iter().map(record).collect::<bowline::Result<Vec<_>>>()?;
     if options.dry_run {
         plan(options, &cells, &records)?;
         return Ok(ExitCode::SUCCESS);
@@ -150,7 +151,7 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
     }
     let file = dir.join("report.html");
     if options.json {
-        print_json(&answer(experiment, &options.out, &cells, &results, &file)?)?;
+        print_json(&answer(options, experiment, &cells, &results, &file)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();
@@ -159,6 +160,11 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
     }
     writeln!(out, "the page is {}", shell(&file))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What there is of a cell: to go on with, or only to be shown.
+fn read(options: &ReproduceOptions, experiment: Experiment, cell: &Cell) -> bowline::Result<Option<RunRecord>> {
+    if options.no_run { experiment.found(cell, &options.out) } else { cell.record(&options.out) }
 }
 
 fn choice(options: &ReproduceOptions, experiment: Experiment) -> anyhow::Result<Choice> {
@@ -292,7 +298,7 @@ fn gather(options: &ReproduceOptions, experiment: Experiment, cells: &[Cell]) ->
         note(format_args!("measuring the distances between the subspaces"));
     }
     for cell in cells {
-        let Some(record) = cell.record(&options.out)? else { continue };
+        let Some(record) = read(options, experiment, cell)? else { continue };
         let finished = record.summary.is_some();
         let dir = options.out.join(&cell.folder);
         match experiment {
@@ -341,17 +347,17 @@ fn test_split(cell: &Cell, model: &LanguageModel) -> bowline::Result<Split> {
 }
 
 fn answer<'a>(
+    options: &ReproduceOptions,
     experiment: Experiment,
-    out: &Path,
     cells: &[Cell],
     results: &Results,
     page: &Path,
 ) -> anyhow::Result<Answer<'a>> {
     let of_cell = |cell: &Cell| {
-        let record = cell.record(out)?;
+        let record = read(options, experiment, cell)?;
         let distance = results.distances.iter().find(|(other, _)| other == cell).map(|&(_, distance)| distance);
         Ok(CellAnswer {
-            run: out.join(&cell.folder).display().to_string(),
+            run: options.out.join(&cell.folder).display().to_string(),
             model: cell.config.model.name(),
             size: cell.config.size.name(),
             data: cell.config.data.source.clone(),
