@@ -166,7 +166,7 @@ fn gradients_and_ten_training_steps_are_pytorch_s() {
                 assert!((total - expected).abs() <= 1e-5 * expected, "{name}, window {k}: {total}, not {expected}");
                 assert!((norm - expected_norm).abs() <= 1e-4 * expected_norm, "{name}, window {k}: |g| {norm}");
                 let (learning_rate, clip) = (fixture.learning_rate, fixture.clip);
-                let rule = optim::Rule { learning_rate, clip, weight_decay: 0.0 };
+                let rule = optim::Rule { learning_rate, clip, weight_decay: 0.0, spare_vectors: false };
                 optim::step(&team, isa, &mut weights, &gradient, norm, rule);
             }
             let (mut network, mut state) = (room(Use::Evaluate), State::zeros(architecture, fixture.batch));
