@@ -119,7 +119,7 @@ impl Comparison {
 pub fn chosen(config: &Config) -> String {
     let mut parts = vec![format!("batch {}", config.batch)];
     if config.weight_decay > 0.0 {
-        let spared = if config.spare_vectors { " but of the word vectors" } else { "" };
+        let spared = if config.spare_vectors { " of all but the word vectors" } else { "" };
         parts.push(format!("weight decay {}{spared}", config.weight_decay));
     }
     if config.average > 0.0 {
@@ -257,7 +257,7 @@ mod tests {
             "batch 10, weight decay 0.0001, mean of the last 10% of steps, 55 epochs, gamma 0.8, flow"
         );
         let spared = ["weight_decay=1e-4", "spare_vectors=true"];
-        assert_eq!(of(ModelKind::Re, &spared), "batch 20, weight decay 0.0001 but of the word vectors, 55 epochs");
+        assert_eq!(of(ModelKind::Re, &spared), "batch 20, weight decay 0.0001 of all but the word vectors, 55 epochs");
     }
 
     #[test]

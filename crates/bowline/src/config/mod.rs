@@ -238,7 +238,7 @@ pub struct Config {
     /// Pulls every weight towards 0: so much of it is added to its clipped gradient.
     #[serde(default)]
     pub weight_decay: f64,
-    /// All but the word vectors: their lengths decide how much the augmented loss asks for.
+    /// It spares the word vectors, whose lengths decide how much the augmented loss asks for.
     #[serde(default)]
     pub spare_vectors: bool,
     /// The model is the mean of the weights over about this share of the steps done so far, the last ones
