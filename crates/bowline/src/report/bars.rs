@@ -1,6 +1,6 @@
 //! Horizontal bars: one value for each of several named things, from zero on.
 
-use super::frame::{Canvas, Drawing, Entry, NARROW, WIDE};
+use super::frame::{Canvas, Drawing, Entry, Key, NARROW, WIDE};
 use super::scale::Axis;
 use super::text::{escape, fit, number, px, width};
 use super::theme::LOOKS;
@@ -87,7 +87,7 @@ impl Bars {
         let mut drawing = Drawing::new(canvas, &self.title);
         let entry = |(look, name): (usize, &String)| {
             let look = look % LOOKS;
-            Entry { name: name.clone(), look, dash: look, line: false, marker: false, field: true }
+            Entry { name: name.clone(), key: Key::Field { look } }
         };
         drawing.legend(&self.looks.iter().enumerate().map(entry).collect::<Vec<_>>());
         let widest = |texts: &mut dyn Iterator<Item = String>| texts.map(|t| width(&t, font)).fold(0.0, f64::max);

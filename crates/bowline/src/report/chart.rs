@@ -3,7 +3,7 @@
 //! A *series* is what belongs together: it has one colour, one dash pattern and one marker. A *point* may carry a spread,
 //! drawn as an error bar. A *reference* is a value to compare with that was not measured here: the paper's.
 
-use super::frame::{Canvas, Drawing, Entry, NARROW, WIDE, dashed};
+use super::frame::{Canvas, Drawing, Entry, Key, NARROW, WIDE, dashed};
 use super::scale::{Axis, Fitted};
 use super::text::{escape, fit, number, px, width};
 use super::theme::{self, LOOKS};
@@ -154,12 +154,19 @@ impl Chart {
         let mut drawing = Drawing::new(canvas, &self.title);
         let entry = |(i, series): (usize, &Series)| {
             let ((look, dash), name) = (self.look(i), series.name.clone());
-            Entry { name, look, dash, line: series.line, marker: series.markers, field: false }
+            Entry { name, key: Key::Series { look, dash, line: series.line, marker: series.markers } }
         };
+        let plot = self.fit(canvas);
+        let mut legend = Vec::new();
         if self.series.len() > 1 || self.series.iter().any(|s| !s.name.is_empty() && s.name != self.title) {
-            drawing.legend(&self.series.iter().enumerate().map(entry).collect::<Vec<_>>());
+            legend.extend(self.series.iter().enumerate().map(entry));
         }
-        match self.fit(canvas) {
+        if let Some(plot) = &plot {
+            let lines = self.lines_across(plot);
+            legend.extend(lines.map(|(_, label, class)| Entry { name: label.to_owned(), key: Key::Reference(class) }));
+        }
+        drawing.legend(&legend);
+        match plot {
             Some(plot) => self.plot(&mut drawing, &plot),
             None => {
                 drawing.y += 60.0;
@@ -305,33 +312,40 @@ impl Chart {
         }
     }
 
+    /// The lines across that lie within the axes, with what they are and their class. Their names stand in the legend:
+    /// inside the plot they would lie upon the ends of the curves.
+    fn lines_across<'a>(&'a self, plot: &'a Plot) -> impl Iterator<Item = (f64, &'a str, String)> {
+        self.references.iter().filter_map(|reference| match reference {
+            Reference::Across { y, label, look } if self.y.shows(*y) && plot.y.contains(*y) => {
+                let class = look.map_or_else(|| "ref".to_owned(), |look| format!("ref s{}", look % LOOKS));
+                Some((*y, label.as_str(), class))
+            }
+            _ => None,
+        })
+    }
+
     fn references_behind(&self, drawing: &mut Drawing, plot: &Plot, top: f64, at: &dyn Fn(f64, f64) -> (f64, f64)) {
+        for (y, _, class) in self.lines_across(plot) {
+            let y = at(plot.x.low, y).1;
+            drawing.line((plot.left, y), (plot.left + plot.length, y), &class);
+        }
         for reference in &self.references {
-            match reference {
-                Reference::Across { y, look, .. } if self.y.shows(*y) && plot.y.contains(*y) => {
-                    let y = at(plot.x.low, *y).1;
-                    let class = look.map_or_else(|| "ref".to_owned(), |look| format!("ref s{}", look % LOOKS));
-                    drawing.line((plot.left, y), (plot.left + plot.length, y), &class);
-                }
-                Reference::Upright { x, .. } if self.x.shows(*x) && plot.x.contains(*x) => {
-                    let x = at(*x, plot.y.low).0;
-                    drawing.line((x, top), (x, top + plot.height), "ref");
-                }
-                _ => {}
+            if let Reference::Upright { x, .. } = reference
+                && self.x.shows(*x)
+                && plot.x.contains(*x)
+            {
+                let x = at(*x, plot.y.low).0;
+                drawing.line((x, top), (x, top + plot.height), "ref");
             }
         }
     }
 
-    /// Words beside the references, moved apart where they would lie upon each other.
+    /// Words beside the references that have a place of their own along the horizontal axis.
     fn reference_labels(&self, drawing: &mut Drawing, plot: &Plot, top: f64, at: &dyn Fn(f64, f64) -> (f64, f64)) {
         let (font, right) = (drawing.canvas.font - 1.0, plot.left + plot.length);
-        let mut across: Vec<(f64, &str)> = Vec::new();
         let mut uprights = 0;
         for reference in &self.references {
             match reference {
-                Reference::Across { y, label, .. } if self.y.shows(*y) && plot.y.contains(*y) => {
-                    across.push((at(plot.x.low, *y).1 - 4.0, label));
-                }
                 Reference::Upright { x, label } if self.x.shows(*x) && plot.x.contains(*x) => {
                     let x = at(*x, plot.y.low).0;
                     let (left_room, right_room) = (x - plot.left - 5.0, right - x - 5.0);
@@ -362,24 +376,6 @@ impl Chart {
                 }
                 _ => {}
             }
-        }
-        // From the lowest upwards, each at least a line above the one before.
-        across.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut free = f64::INFINITY;
-        for (y, label) in across {
-            let (y, label) = (y.min(free), fit(label, font, plot.length - 8.0));
-            // A label that had to move lies upon other lines: they stop behind it.
-            let wide = width(&label, font);
-            let field = format!(
-                "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" class=\"paper\"/>",
-                px(right - 4.0 - wide),
-                px(y - 0.85 * font),
-                px(wide + 4.0),
-                px(font)
-            );
-            drawing.push(&field);
-            drawing.text(right - 2.0, y, &label, "halo", "end", font);
-            free = y - font - 1.0;
         }
     }
 
@@ -500,13 +496,16 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_references_do_not_lie_upon_each_other() {
+    fn names_of_lines_across_stand_above_the_plot() {
         let svg = chart().svg();
-        let y_of = |label: &str| -> f64 {
-            let before = &svg[..svg.find(&format!(">{label}<")).unwrap()];
-            let tag = &before[before.rfind("<text").unwrap()..];
-            tag.split("y=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
-        };
-        assert!((y_of("the paper 92.6") - y_of("the paper 92.0")).abs() >= 12.0);
+        // The lowest grid line and the axis are further down than any of the names.
+        let top = svg.split("class=\"grid\"").next().unwrap();
+        assert!(top.contains(">the paper 92.6<") && top.contains(">the paper 92.0<"), "{top}");
+        assert!(top.contains("class=\"ref s0\"") && top.contains("class=\"ref\""), "{top}");
+        assert_eq!(svg.matches("class=\"ref s0\"").count(), 2, "once in the legend, once in the plot");
+        // One outside the axes is not named.
+        let y = Axis::linear("y").from_to(0.0, 50.0);
+        let outside = Chart { y, ..chart() }.svg();
+        assert!(!outside.contains("the paper 92.6"), "{outside}");
     }
 }

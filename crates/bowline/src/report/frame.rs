@@ -24,12 +24,17 @@ pub(super) const NARROW: Canvas = Canvas { width: 360.0, plot: 230.0, font: 12.0
 /// An entry of the legend.
 pub(super) struct Entry {
     pub(super) name: String,
-    pub(super) look: usize,
-    pub(super) dash: usize,
-    pub(super) line: bool,
-    pub(super) marker: bool,
-    /// A filled field instead of a line.
-    pub(super) field: bool,
+    pub(super) key: Key,
+}
+
+/// What stands before an entry's name.
+pub(super) enum Key {
+    /// A line, a marker, or both.
+    Series { look: usize, dash: usize, line: bool, marker: bool },
+    /// The line of a reference, of this class.
+    Reference(String),
+    /// A filled field.
+    Field { look: usize },
 }
 
 /// A drawing under way.
@@ -103,28 +108,26 @@ impl Drawing {
                 (x, y) = (MARGIN, y + font + 7.0);
             }
             let middle = y - 0.35 * font;
-            if entry.field {
-                let field = format!(
-                    "<rect x=\"{}\" y=\"{}\" width=\"14\" height=\"11\" class=\"f{}\"/>",
-                    px(x + KEY - 14.0),
-                    px(middle - 5.5),
-                    entry.look
-                );
-                self.push(&field);
-            }
-            if entry.line {
-                let line = format!(
-                    "<path d=\"M{} {}h{}\" class=\"line s{}\"{}/>",
-                    px(x),
-                    px(middle),
-                    px(KEY),
-                    entry.look,
-                    dashed(entry.dash)
-                );
-                self.push(&line);
-            }
-            if entry.marker {
-                self.marker(x + KEY / 2.0, middle, entry.look, entry.dash);
+            match &entry.key {
+                Key::Field { look } => {
+                    let field = format!(
+                        "<rect x=\"{}\" y=\"{}\" width=\"14\" height=\"11\" class=\"f{look}\"/>",
+                        px(x + KEY - 14.0),
+                        px(middle - 5.5)
+                    );
+                    self.push(&field);
+                }
+                Key::Reference(class) => self.line((x, middle), (x + KEY, middle), class),
+                &Key::Series { look, dash, line, marker } => {
+                    if line {
+                        let (x, y, wide) = (px(x), px(middle), px(KEY));
+                        let dashed = dashed(dash);
+                        self.push(&format!("<path d=\"M{x} {y}h{wide}\" class=\"line s{look}\"{dashed}/>"));
+                    }
+                    if marker {
+                        self.marker(x + KEY / 2.0, middle, look, dash);
+                    }
+                }
             }
             self.text(x + KEY + 6.0, y, &name, "strong", "start", font);
             x += wide;

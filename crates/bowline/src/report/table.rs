@@ -173,7 +173,7 @@ impl Table {
         let mut out = String::from("<div class=\"table\" tabindex=\"0\" role=\"region\"");
         out += &format!(" aria-label=\"{}\"><table>\n", escape(&self.caption));
         if !self.caption.is_empty() {
-            out += &format!("<caption>{}</caption>\n", escape(&self.caption));
+            out += &format!("<caption><span>{}</span></caption>\n", escape(&self.caption));
         }
         out += "<thead><tr>";
         for column in &self.columns {

@@ -11,6 +11,7 @@ mod pages;
 mod perplexity;
 mod phrases;
 mod qualitative;
+mod recipe;
 mod theory;
 
 pub use ideal::ideal;
@@ -93,7 +94,7 @@ pub struct Choice {
     pub runs: u32,
     /// The first of the seeds.
     pub seed: u64,
-    /// Epochs other than the preset's.
+    /// Epochs of each training, other than the recipe's.
     pub epochs: Option<u32>,
     /// Further settings, as `--set` takes them.
     pub settings: Vec<String>,
@@ -183,14 +184,8 @@ fn trainings(choice: &Choice, data: &[String], sizes: &[Size], models: &[ModelKi
 }
 
 fn training(choice: &Choice, data: &str, size: Size, model: ModelKind, run: u64) -> Cell {
-    let mut config = preset(size, model, data);
+    let mut config = recipe::recipe(preset(size, model, data), choice.epochs);
     config.seed = choice.seed + run;
-    config.epochs = choice.epochs.unwrap_or(config.epochs);
-    // The footnote to Table 1: small models on PTB were trained again from where the first training ended, which helped
-    // all but the baseline.
-    if data == "ptb" && size == Size::Small && model != ModelKind::VdLstm {
-        config.second_training_epochs = config.epochs;
-    }
     let name = Path::new(data).file_name().map_or_else(|| data.to_owned(), |name| name.to_string_lossy().into_owned());
     let folder = format!("{name}-{}-{}{}", size.name(), model.name(), seed_suffix(config.seed));
     Cell { folder, config }
@@ -245,10 +240,19 @@ mod tests {
     }
 
     #[test]
-    fn small_models_on_ptb_are_trained_twice_but_for_the_baseline() {
-        for cell in cells(Experiment::Table1, &choice()).unwrap() {
-            let twice = cell.folder.starts_with("ptb-small-") && cell.config.model != ModelKind::VdLstm;
-            assert_eq!(cell.config.second_training_epochs, if twice { 55 } else { 0 }, "{}", cell.folder);
+    fn small_models_on_ptb_have_a_recipe_of_their_own() {
+        let short = Choice { epochs: Some(3), ..choice() };
+        let of = |choice: &Choice| cells(Experiment::Table1, choice).unwrap();
+        for (cell, short) in of(&choice()).into_iter().zip(of(&short)) {
+            let Config { model, size, ref data, .. } = cell.config;
+            let same = cell.config == preset(size, model, &data.source);
+            assert_eq!(same, !cell.folder.starts_with("ptb-small-"), "{}", cell.folder);
+            // The length that is asked for is that of each training.
+            let twice = cell.config.second_training_epochs > 0;
+            assert_eq!((short.config.epochs, short.config.second_training_epochs), (3, if twice { 3 } else { 0 }));
+            // A run of it is the paper's in all that the paper says.
+            let expected = crate::paper::compare(&cell.config, 100.0, 100.0).unwrap();
+            assert_eq!(expected.other_settings, Vec::<String>::new(), "{}", cell.folder);
         }
     }
 
@@ -268,6 +272,6 @@ mod tests {
         let other = Config { epochs: 3, ..cell.config.clone() };
         std::fs::write(folder.join("config.toml"), other.to_toml().unwrap()).unwrap();
         let message = cell.record(dir.path()).unwrap_err().to_string();
-        assert!(message.contains("`epochs` is 3, not 55"), "{message}");
+        assert!(message.contains("`epochs` is 3, not 34"), "{message}");
     }
 }

@@ -51,7 +51,18 @@ fn notes(runs: &[RunRecord]) -> Vec<String> {
         let chosen: Vec<String> = chosen.collect();
         notes.push(format!("What the paper leaves open was chosen so. {}.", chosen.join("; ")));
     }
+    for run in runs {
+        let others = others(run);
+        if !others.is_empty() {
+            notes.push(format!("* {} has settings that are not the paper's: {}.", run.name, others.join(", ")));
+        }
+    }
     notes
+}
+
+/// What a finished run has otherwise than the paper says.
+fn others(run: &RunRecord) -> Vec<String> {
+    run.comparison().map_or_else(Vec::new, |comparison| comparison.other_settings)
 }
 
 fn row(data: &str, size: Size, model: ModelKind, run: Option<&RunRecord>) -> Vec<Cell> {
@@ -73,7 +84,8 @@ fn row(data: &str, size: Size, model: ModelKind, run: Option<&RunRecord>) -> Vec
         run.map_or(Cell::Empty, |run| Cell::number(run.config.seed as f64, 0)),
         match run {
             None => Cell::Empty,
-            Some(run) => Cell::text(if run.summary.is_some() { "finished" } else { "not finished" }),
+            Some(run) if run.summary.is_none() => Cell::text("not finished"),
+            Some(run) => Cell::text(if others(run).is_empty() { "finished" } else { "finished*" }),
         },
     ]
 }
@@ -102,5 +114,42 @@ pub fn machine_table(name: &str, runs: &[RunRecord]) -> Table {
         columns: columns.map(Column::text).to_vec(),
         rows: rows.collect(),
         ..Table::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, preset};
+    use std::fs;
+
+    /// A finished run of +REAL on PTB with these settings.
+    fn finished(settings: &[&str]) -> RunRecord {
+        let dir = tempfile::tempdir().unwrap();
+        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let config: Config = preset(Size::Small, ModelKind::Real, "ptb").with(&settings).unwrap();
+        fs::write(dir.path().join("config.toml"), config.to_toml().unwrap()).unwrap();
+        fs::write(dir.path().join("events.jsonl"), "").unwrap();
+        let summary = r#"{"model":"real","size":"small","data":"ptb","data_sha256":["a1","b2","c3"],"seed":1,
+            "parameters":2642800,"epochs":55,"steps":73040,"ended":"done","best_epoch":55,"valid":86.5,"test":83.25,
+            "tokens":[73759,82429],"weights_sha256":"d4","curve":[],
+            "timing":{"seconds":640.0,"words_per_second":4100.5,"machine":"2 threads"}}"#;
+        fs::write(dir.path().join("summary.json"), summary).unwrap();
+        let mut run = RunRecord::read(dir.path()).unwrap();
+        run.name = "ptb-small-real".to_owned();
+        run
+    }
+
+    #[test]
+    fn a_run_that_is_not_as_the_paper_says_is_marked() {
+        let text = |run| table("table1", "", &[("ptb", Size::Small)], &[run]).markdown();
+        let plain = text(finished(&["batch=10", "weight_decay=7e-5"]));
+        assert!(plain.contains("| 83.25 |") && plain.contains("| finished |"), "{plain}");
+        assert!(!plain.contains("not the paper's"), "{plain}");
+        let other = text(finished(&["augment.form=gram"]));
+        assert!(other.contains("| 83.25 |") && other.contains("finished\\*"), "{other}");
+        assert!(
+            other.contains("ptb-small-real has settings that are not the paper's: augment.form gram instead of exact.")
+        );
     }
 }
