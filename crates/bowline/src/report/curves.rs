@@ -83,7 +83,7 @@ pub fn validation_chart(runs: &[RunRecord]) -> Chart {
     }
     chart.references.extend(lines.into_iter().map(|(y, titles, look)| Reference::Across {
         y,
-        label: format!("the paper's {}: {}", titles.join(", "), number(y, 1)),
+        label: format!("paper: {} {}", titles.join(", "), number(y, 1)),
         look: Some(look),
     }));
     chart
