@@ -498,7 +498,7 @@ mod tests {
     #[test]
     fn names_of_lines_across_stand_above_the_plot() {
         let svg = chart().svg();
-        // The lowest grid line and the axis are further down than any of the names.
+        // The plot begins with its grid; what comes before is title and legend.
         let top = svg.split("class=\"grid\"").next().unwrap();
         assert!(top.contains(">the paper 92.6<") && top.contains(">the paper 92.0<"), "{top}");
         assert!(top.contains("class=\"ref s0\"") && top.contains("class=\"ref\""), "{top}");

@@ -2,7 +2,8 @@
 //!
 //! The paper gives neither the batch size nor a weight decay, nor how long the first training and the second one of its
 //! footnote are. For the small models on PTB this is the recipe that their runs in `docs/results` have led to: what was
-//! tried, and what came out, is in `docs/reproduction.md`. All other cells have the presets.
+//! tried, and what came out, is in `docs/reproduction.md`. Those of +AL and +REAL got there by detours; as it stands here,
+//! from the first step on, their recipe has not been run. All other cells have the presets.
 
 use crate::config::{Config, ModelKind, Size, TargetGradient};
 
