@@ -1,7 +1,7 @@
 //! How fast is training here? Real training steps on words drawn from a Zipf law, in the shape of the paper's work.
 
 use crate::batch::Window;
-use crate::config::Config;
+use crate::config::{Config, Training};
 use crate::model::{AugmentedForm, Masks, Network, State, Use};
 use crate::optim;
 use crate::params::Params;
@@ -75,7 +75,14 @@ pub fn measure(
         let start = Instant::now();
         masks.draw(config.seed, step, config.keep);
         network.pack(&params, Use::Train);
-        network.train(&params, &window, &mut state, Some(&masks), config.augmented_loss(step, vocab), &mut gradient);
+        network.train(
+            &params,
+            &window,
+            &mut state,
+            Some(&masks),
+            config.augmented_loss(Training::Second, step, vocab),
+            &mut gradient,
+        );
         let norm = optim::global_norm(&team, isa, &gradient);
         optim::step(&team, isa, &mut params, &gradient, norm, config.rule(config.learning_rate));
         if step >= warm_up as u64 {
@@ -113,7 +120,7 @@ fn operations_of(config: &Config, vocab: usize, window: &Window) -> f64 {
     let classifier = vocab as f64 * d;
     let layers = config.layers as f64 * 8.0 * d * d;
     let distinct = window.targets.iter().collect::<HashSet<_>>().len() as f64;
-    let exact = config.augmented_loss(0, vocab).filter(|a| a.form == AugmentedForm::Exact);
+    let exact = config.augmented_loss(Training::Second, 0, vocab).filter(|a| a.form == AugmentedForm::Exact);
     let augmented = match exact {
         None => 0.0,
         Some(a) => distinct * classifier * if a.flow { 4.0 } else { 1.0 },

@@ -1,7 +1,7 @@
 //! A training step allocates nothing once the first few have made room. (Alone in its file: the counter sees every thread.)
 
 use bowline::batch::{Streams, Window};
-use bowline::config::{Form, ModelKind, Size, TargetGradient, preset};
+use bowline::config::{Form, ModelKind, Size, TargetGradient, Training, preset};
 use bowline::model::{Masks, Network, State, Use};
 use bowline::optim;
 use bowline::params::Params;
@@ -41,7 +41,7 @@ fn a_training_step_allocates_nothing() {
                     &window,
                     &mut state,
                     Some(&masks),
-                    config.augmented_loss(n as u64, architecture.vocab),
+                    config.augmented_loss(Training::Second, n as u64, architecture.vocab),
                     &mut slope,
                 );
                 let norm = optim::global_norm(&team, isa, &slope);

@@ -7,7 +7,7 @@ use common::{Place, bowline, change, finish, snapshot};
 use std::fs;
 
 /// All settings.
-const NAMES: &str = "augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, average, batch, \
+const NAMES: &str = "augment.begin, augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, average, batch, \
     checkpoint.every_seconds, classifier_init, clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
     data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, precision, \
     second_training_epochs, seed, select, size, spare_vectors, unit_vectors, unroll, validation_streams, weight_decay";
@@ -76,6 +76,11 @@ fn settings() {
             "`precision=f32`, or `precision=bf16-emulated`, which rounds in the same way on any CPU but is slower than f32",
         );
     }
+    check(
+        &["--set", "augment.begin=second"],
+        "setting `augment.begin`: there is no second training to begin with",
+        "`second_training_epochs=N`, or `augment.begin=first`",
+    );
     check(&["--epochs", "0"], "setting `epochs`: 0 is impossible", "a value of at least 1");
     check(&["--set", "average=1"], "setting `average`: 1 is impossible", "a value from 0 (no mean) to below 1");
     check(

@@ -15,10 +15,12 @@ fn branch(place: &Place, from: &str, out: &str, settings: &[&str]) -> Command {
     command
 }
 
-/// The result of a run but for the number of epochs that was announced at its start.
+/// The result of a run but for what was announced at its start: the number of epochs, the model, the memory it takes.
 fn outcome(place: &Place, run: &str) -> common::Result {
     let mut result = result(&place.path(run));
-    assert!(result.events[0].as_object_mut().unwrap().remove("epochs").is_some());
+    for key in ["epochs", "model", "memory"] {
+        assert!(result.events[0].as_object_mut().unwrap().remove(key).is_some());
+    }
     result
 }
 
@@ -60,6 +62,38 @@ fn a_run_can_be_made_longer_as_if_it_had_been_asked_for_at_the_start() {
     finish(place.train("again-at-the-start").args(["--epochs", "2", "--set", "second_training_epochs=3"])).success();
     assert_eq!(outcome(&place, "again"), outcome(&place, "again-at-the-start"));
     assert_eq!(snapshot(&place.path("short")), before);
+}
+
+#[test]
+fn an_augmented_loss_that_begins_with_the_second_training_can_be_asked_for_after_the_first() {
+    let place = Place::new();
+    for (plain, augmented) in [("vd-lstm", "al"), ("re", "real")] {
+        finish(place.train(plain).args(["--epochs", "2", "--model", plain, "--set", "average=0.25"])).success();
+        let settings = [format!("model={augmented}"), "second_training_epochs=2".into(), "augment.begin=second".into()];
+        let settings = [&settings[0], &settings[1], &settings[2], "augment.gamma=0.5"];
+        let asked = format!("{augmented}-at-the-start");
+        let mut whole = place.train(&asked);
+        whole.args(["--epochs", "2", "--set", "average=0.25"]);
+        for setting in settings {
+            whole.args(["--set", setting]);
+        }
+        finish(&mut whole).success();
+        finish(&mut branch(&place, plain, augmented, &settings)).success();
+        assert_eq!(outcome(&place, augmented), outcome(&place, &asked), "{augmented}");
+        let read = |run: &str| fs::read_to_string(place.path(run).join("config.toml")).unwrap();
+        assert_eq!(read(augmented), read(&asked));
+        // The loss of the first training has no augmented part, that of the second has.
+        let kl: Vec<f64> = outcome(&place, &asked).events.iter().filter_map(|event| event["kl"].as_f64()).collect();
+        let (first, second) = kl.split_at(kl.len() / 2);
+        assert!(kl.len() >= 4 && first.iter().all(|&kl| kl == 0.0) && second.iter().all(|&kl| kl > 0.0), "{kl:?}");
+        // It is another run if the loss is augmented from the first step on, or from the middle of the second training on.
+        finish(&mut branch(&place, plain, &format!("{augmented}-mixed"), &[settings[0], "epochs=3"])).success();
+        assert!(read(&format!("{augmented}-mixed")).contains("origin"));
+        let twice = format!("{plain}-twice");
+        finish(&mut branch(&place, plain, &twice, &["second_training_epochs=1"])).success();
+        finish(&mut branch(&place, &twice, &format!("{augmented}-late"), &settings)).success();
+        assert!(read(&format!("{augmented}-late")).contains("origin"));
+    }
 }
 
 #[test]

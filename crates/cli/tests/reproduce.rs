@@ -75,6 +75,33 @@ fn a_plan_says_what_is_left_and_runs_nothing() {
 }
 
 #[test]
+fn a_first_training_that_another_cell_has_done_is_not_done_again() {
+    let place = Place::new();
+    let al = |out: &str| {
+        let mut command = table1_of(&place, out, "al");
+        command.args(["--set", "second_training_epochs=2", "--set", "augment.begin=second"]);
+        command
+    };
+    let cell = |out: &str, model: &str| place.path(out).join(format!("corpus-small-{model}"));
+    let plan = |out: &str| finish(al(out).arg("--dry-run")).success().stdout;
+    assert!(plan("shared").contains("8 epochs to go"));
+    finish(&mut table1_of(&place, "shared", "vd-lstm")).success();
+    assert!(plan("shared").contains("2 epochs to go"));
+    let said = finish(&mut al("shared")).success();
+    assert!(said.stderr.contains("its first training is"), "{}", said.stderr);
+    assert_eq!(result(&cell("shared", "al")).events[0]["model"], "vd-lstm");
+    // It ends in the same bits as by itself, where there is nothing to begin with, or something else.
+    finish(&mut al("alone")).success();
+    finish(table1_of(&place, "other", "vd-lstm").args(["--set", "keep=0.9"])).success();
+    finish(&mut al("other")).success();
+    for out in ["alone", "other"] {
+        assert_eq!(result(&cell(out, "al")).events[0]["model"], "al");
+        assert_eq!(result(&cell(out, "al")).weights, result(&cell("shared", "al")).weights);
+        assert_eq!(result(&cell(out, "al")).metrics, result(&cell("shared", "al")).metrics);
+    }
+}
+
+#[test]
 fn another_run_in_a_cell_s_place_is_refused_before_anything_is_run() {
     let place = Place::new();
     finish(table1_of(&place, "out", "al").args(["--set", "hidden=12"])).success();

@@ -105,6 +105,17 @@ pub enum TargetSource {
     Truth,
 }
 
+/// One of a run's trainings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Training {
+    /// The one from random weights.
+    #[default]
+    First,
+    /// The one from the first one's final weights (the paper's footnote to Table 1).
+    Second,
+}
+
 /// Which epoch's weights a run keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -182,6 +193,10 @@ pub struct AugmentConfig {
     /// The embedding's estimate, or the truth.
     #[serde(default)]
     pub target: TargetSource,
+    /// The training with which it begins: the first, as the paper has it, or the second, after a first one that is that of
+    /// the model without it.
+    #[serde(default)]
+    pub begin: Training,
 }
 
 /// The second-order form looks at one word of the vocabulary in so many, others each step.
@@ -278,8 +293,13 @@ impl Config {
         Architecture { vocab, hidden: self.hidden, layers: self.layers, tied: self.model.tied() }
     }
 
-    /// The augmented loss of a training step with `vocab` words, if the model has it.
-    pub fn augmented_loss(&self, step: u64, vocab: usize) -> Option<AugmentedLoss> {
+    /// Whether the loss of this training is augmented.
+    pub fn augments(&self, training: Training) -> bool {
+        self.model.augmented() && training >= self.augment.begin
+    }
+
+    /// The augmented loss of a training step with `vocab` words, for a training that has it.
+    pub fn augmented_loss(&self, training: Training, step: u64, vocab: usize) -> Option<AugmentedLoss> {
         let augment = &self.augment;
         // In the mixture the weight of J_aug is alpha = beta tau^2 |V|, and gamma = alpha / tau.
         let (gamma, cross) = match augment.loss {
@@ -287,7 +307,7 @@ impl Config {
             LossRule::Mixture => (augment.beta * augment.tau * vocab as f32, 1.0 - augment.beta),
         };
         let given = augment.target == TargetSource::Truth;
-        self.model.augmented().then_some(AugmentedLoss {
+        self.augments(training).then_some(AugmentedLoss {
             tau: augment.tau,
             gamma,
             cross,
@@ -308,6 +328,14 @@ impl Config {
     /// How a step at this learning rate is done.
     pub fn rule(&self, learning_rate: f64) -> Rule {
         Rule { learning_rate, clip: self.clip, weight_decay: self.weight_decay, spare_vectors: self.spare_vectors }
+    }
+
+    /// Epochs of one training.
+    pub fn epochs_of(&self, training: Training) -> u32 {
+        match training {
+            Training::First => self.epochs,
+            Training::Second => self.second_training_epochs,
+        }
     }
 
     /// Epochs of both trainings.
@@ -359,6 +387,10 @@ impl Config {
         if self.augment.form == Form::Gram && self.model == ModelKind::Al {
             let advice = "`augment.form=exact`, or `--model real`, whose classifier reuses the embedding";
             return Err(Error::config("augment.form", "the second-order form is for tied models", advice));
+        }
+        if self.model.augmented() && self.augment.begin == Training::Second && self.second_training_epochs == 0 {
+            let advice = "`second_training_epochs=N`, or `augment.begin=first`";
+            return Err(Error::config("augment.begin", "there is no second training to begin with", advice));
         }
         let beta = self.augment.beta;
         check("augment.beta", (0.0..=1.0).contains(&beta), &beta, "from 0 to 1")?;

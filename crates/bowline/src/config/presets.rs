@@ -2,7 +2,7 @@
 
 use super::{
     AugmentConfig, CheckpointConfig, Config, DataConfig, Form, LossRule, ModelKind, Precision, Selection,
-    TargetGradient, TargetSource, VERSION,
+    TargetGradient, TargetSource, Training, VERSION,
 };
 use crate::model::KeepProb;
 use serde::{Deserialize, Serialize};
@@ -94,6 +94,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
             loss: LossRule::Sum,
             beta: 0.0,
             target: TargetSource::Embedding,
+            begin: Training::First,
         },
         checkpoint: CheckpointConfig { every_seconds: 300.0 },
     };

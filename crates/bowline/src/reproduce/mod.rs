@@ -20,12 +20,12 @@ pub use phrases::{PHRASES, Prediction, predictions};
 pub use qualitative::{Tendencies, neighbours, tendencies};
 pub use theory::figure1;
 
-use crate::config::{Config, ModelKind, Size, preset};
+use crate::config::{Config, ModelKind, Size, Training, preset};
 use crate::error::{Error, Result};
 use crate::paper::WIKITEXT_2_HALVES;
 use crate::report::RunRecord;
 use crate::run::RunFolder;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What can be reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,33 @@ impl Cell {
         self.read(out, |_| self.config.clone())
     }
 
+    /// The cell whose whole training is this one's first, if the augmented loss begins with the second: it need not be done
+    /// twice.
+    pub fn first_training(&self) -> Option<Cell> {
+        let model = match self.config.model {
+            ModelKind::Al => ModelKind::VdLstm,
+            ModelKind::Real => ModelKind::Re,
+            ModelKind::VdLstm | ModelKind::Re => return None,
+        };
+        if self.config.augments(Training::First) {
+            return None;
+        }
+        let config = Config { model, second_training_epochs: 0, ..self.config.clone() };
+        Some(Cell { folder: folder(&config), config })
+    }
+
+    /// Whether the two are the same run: settings of a loss that it does not have do not count.
+    pub fn is(&self, other: &Cell) -> bool {
+        self.folder == other.folder && differences(&self.config, other.config.clone()).is_empty()
+    }
+
+    /// The folder of a finished run below `out` that this one can begin with ([`Cell::first_training`]).
+    pub fn begins_with(&self, out: &Path) -> Option<PathBuf> {
+        let first = self.first_training()?;
+        let there = first.record(out).ok().flatten()?;
+        there.summary.is_some().then(|| out.join(first.folder))
+    }
+
     /// What is there of it below `out`, to be shown: any run of its model, size, corpus and seed. How it was trained is its
     /// own affair, and on the page.
     fn found(&self, out: &Path) -> Result<Option<RunRecord>> {
@@ -131,12 +158,7 @@ impl Cell {
             return Ok(None);
         }
         let record = RunRecord::read(&dir)?;
-        let mut wanted = wanted(&record.config);
-        if !wanted.model.augmented() {
-            // Settings of a loss that it does not have.
-            wanted.augment.clone_from(&record.config.augment);
-        }
-        let others = record.config.differences(&wanted);
+        let others = differences(&record.config, wanted(&record.config));
         if let Some((key, there, here)) = others.first() {
             let problem = format!("there is a run with other settings in this folder: `{key}` is {there}, not {here}");
             let advice = "the settings it was begun with, or another --out; `--no-run` shows what is there";
@@ -144,6 +166,14 @@ impl Cell {
         }
         Ok(Some(record))
     }
+}
+
+/// Where a run's settings are not those that are wanted. Those of a loss that it does not have do not count.
+fn differences(there: &Config, mut wanted: Config) -> Vec<(String, String, String)> {
+    if !wanted.model.augmented() {
+        wanted.augment.clone_from(&there.augment);
+    }
+    there.differences(&wanted)
 }
 
 /// The cells of an experiment, in the order in which they are best run.
@@ -186,9 +216,14 @@ fn trainings(choice: &Choice, data: &[String], sizes: &[Size], models: &[ModelKi
 fn training(choice: &Choice, data: &str, size: Size, model: ModelKind, run: u64) -> Cell {
     let mut config = recipe::recipe(preset(size, model, data), choice.epochs);
     config.seed = choice.seed + run;
+    Cell { folder: folder(&config), config }
+}
+
+/// The folder of a training.
+fn folder(config: &Config) -> String {
+    let data = config.data.source.as_str();
     let name = Path::new(data).file_name().map_or_else(|| data.to_owned(), |name| name.to_string_lossy().into_owned());
-    let folder = format!("{name}-{}-{}{}", size.name(), model.name(), seed_suffix(config.seed));
-    Cell { folder, config }
+    format!("{name}-{}-{}{}", config.size.name(), config.model.name(), seed_suffix(config.seed))
 }
 
 /// Nothing for the usual seed.
@@ -250,9 +285,27 @@ mod tests {
             // The length that is asked for is that of each training.
             let twice = cell.config.second_training_epochs > 0;
             assert_eq!((short.config.epochs, short.config.second_training_epochs), (3, if twice { 3 } else { 0 }));
-            // A run of it is the paper's in all that the paper says.
+            // A run of it is the paper's in all that the paper says, but for when the augmented loss begins.
+            let late = !same && model.augmented();
+            let others: &[&str] = if late { &["augment.begin second instead of first"] } else { &[] };
             let expected = crate::paper::compare(&cell.config, 100.0, 100.0).unwrap();
-            assert_eq!(expected.other_settings, Vec::<String>::new(), "{}", cell.folder);
+            assert_eq!(expected.other_settings, others, "{}", cell.folder);
+        }
+    }
+
+    #[test]
+    fn the_first_training_of_an_augmented_model_is_that_of_the_model_without() {
+        let cells = cells(Experiment::Table1, &choice()).unwrap();
+        let first =
+            |cell: &Cell| cells.iter().find(|other| cell.first_training().is_some_and(|first| other.is(&first)));
+        for cell in &cells {
+            let expected = match cell.folder.as_str() {
+                "ptb-small-al" => Some("ptb-small-vd-lstm"),
+                "ptb-small-real" => Some("ptb-small-re"),
+                _ => None,
+            };
+            assert_eq!(first(cell).map(|first| first.folder.as_str()), expected);
+            assert_eq!(cell.first_training().is_some(), expected.is_some());
         }
     }
 

@@ -2,13 +2,14 @@
 //!
 //! The two have the same weights, the same place in the text and the same random numbers from there on, so that what a
 //! setting does shows within an epoch or two. With more epochs alone, or the second training asked for later, the new run
-//! is, to the bit, the one that would have come of asking for them at the start.
+//! is, to the bit, the one that would have come of asking for them at the start; so it is with the augmented loss where
+//! that begins with the second training (`augment.begin`).
 
 use super::checkpoint::{self, Position};
 use super::folder::RunFolder;
 use super::log::Log;
 use super::{check_length, kneser_ney, open_corpus};
-use crate::config::Config;
+use crate::config::{Config, Training};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::model_folder::ModelFolder;
@@ -19,12 +20,21 @@ use std::path::Path;
 /// What the weights, the state and the place in the text depend on: it stays as it is.
 const FIXED: [&str; 5] = ["hidden", "layers", "batch", "unroll", "unit_vectors"];
 
-/// How long a run is and how often it is saved: a run that differs in these alone is no mixture of two.
+/// How long a run is and how often it is saved: the steps so far would have been the same.
 const LENGTH: [&str; 3] = ["epochs", "second_training_epochs", "checkpoint.every_seconds"];
 
 /// Makes the run `dir` of the run `from` as it is, with the settings (`key=value`) changed. It is gone on with by
 /// [`resume`](super::resume). The run `from` stays as it is.
 pub fn branch(from: &Path, dir: &Path, settings: &[String]) -> Result<()> {
+    branch_with(from, dir, |old| old.with(settings))
+}
+
+/// The same with all settings given.
+pub fn branch_as(from: &Path, dir: &Path, config: &Config) -> Result<()> {
+    branch_with(from, dir, |_| Ok(config.clone()))
+}
+
+fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Config>) -> Result<()> {
     let (source, folder) = (RunFolder::new(from), RunFolder::new(dir));
     source.require()?;
     let _source_lock = source.lock()?;
@@ -33,7 +43,7 @@ pub fn branch(from: &Path, dir: &Path, settings: &[String]) -> Result<()> {
         return Err(Error::run(from, "it is an n-gram model, which has no epochs", advice));
     }
     let old = Config::read(&source.config())?;
-    let mut config = old.clone().with(settings)?;
+    let mut config = change(old.clone())?;
     let changes = config.differences(&old);
     if let Some((key, ..)) = changes.iter().find(|(key, ..)| fixed(key)) {
         let problem = "it cannot change in the middle of a run";
@@ -53,9 +63,12 @@ pub fn branch(from: &Path, dir: &Path, settings: &[String]) -> Result<()> {
     };
     let mut position = restored.position;
     check_best(&source, &position)?;
-    let lengths_alone = changes.iter().all(|(key, ..)| LENGTH.contains(&key.as_str()));
-    let began_second = place_in_schedule(from, &mut position, &config, &old, lengths_alone)?;
-    if !lengths_alone {
+    let training = position.training();
+    let plain = !old.augments(training) && !config.augments(training);
+    let no_mixture =
+        changes.iter().all(|(key, ..)| LENGTH.contains(&key.as_str()) || (plain && of_augmented_loss(key)));
+    let began_second = place_in_schedule(from, &mut position, &config, &old, no_mixture)?;
+    if !no_mixture {
         config.origin = origin(from, &old, &position, &changes);
     }
 
@@ -94,6 +107,11 @@ fn fixed(key: &str) -> bool {
     FIXED.contains(&key) || key.starts_with("data.")
 }
 
+/// What does not matter to a training whose loss is not augmented.
+fn of_augmented_loss(key: &str) -> bool {
+    key == "model" || key.starts_with("augment.")
+}
+
 /// Finds the position's place in a schedule of another length: what is over may go on, or go over into the second
 /// training (then this is true), and what is at the end of an epoch may be over with it.
 fn place_in_schedule(
@@ -101,10 +119,10 @@ fn place_in_schedule(
     position: &mut Position,
     config: &Config,
     old: &Config,
-    lengths_alone: bool,
+    no_mixture: bool,
 ) -> Result<bool> {
-    let first_training = position.first_epoch == 1;
-    let epochs = if first_training { config.epochs } else { config.second_training_epochs };
+    let first_training = position.training() == Training::First;
+    let epochs = config.epochs_of(position.training());
     let (setting, done) = match first_training {
         true => ("epochs", position.epoch - 1),
         false => ("second_training_epochs", position.epoch - position.first_epoch),
@@ -126,7 +144,7 @@ fn place_in_schedule(
         (position.first_epoch, position.stale, position.ended) = (position.epoch, 0, None);
         return Ok(true);
     }
-    if position.ended.is_none() && lengths_alone && done > 0 {
+    if position.ended.is_none() && no_mixture && done > 0 {
         position.ended = Some("done".to_owned());
         return Ok(false);
     }

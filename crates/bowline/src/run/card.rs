@@ -1,7 +1,7 @@
 //! The card of a run's best model.
 
 use super::checkpoint::Best;
-use crate::config::{AugmentConfig, Config, DataConfig, Form, LossRule, TargetGradient, TargetSource};
+use crate::config::{AugmentConfig, Config, DataConfig, Form, LossRule, TargetGradient, TargetSource, Training};
 use crate::corpus::Corpus;
 use crate::model_folder::ModelCard;
 use crate::wording::percent;
@@ -80,7 +80,11 @@ fn augmented(augment: &AugmentConfig) -> String {
         (TargetSource::Embedding, TargetGradient::Flow) => "gradient flows through the target",
         (TargetSource::Embedding, TargetGradient::Stop) => "gradient stops at the target",
     };
-    format!("{form}, tau {}, {weight}, {target}", augment.tau)
+    let begin = match augment.begin {
+        Training::First => "",
+        Training::Second => ", in the second training alone",
+    };
+    format!("{form}, tau {}, {weight}, {target}{begin}", augment.tau)
 }
 
 /// The first words of the training text.

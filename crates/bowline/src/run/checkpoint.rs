@@ -6,7 +6,7 @@
 
 use super::folder::RunFolder;
 use crate::architecture::{Architecture, Tensor};
-use crate::config::Config;
+use crate::config::{Config, Training};
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::model::State;
@@ -45,6 +45,13 @@ pub struct Position {
     pub data_sha256: [String; 3],
     /// Why the training ended, once it has: `done` or `patience`.
     pub ended: Option<String>,
+}
+
+impl Position {
+    /// The training under way.
+    pub fn training(&self) -> Training {
+        if self.first_epoch > 1 { Training::Second } else { Training::First }
+    }
 }
 
 /// The best epoch so far.

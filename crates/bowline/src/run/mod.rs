@@ -22,7 +22,7 @@ mod tensorboard;
 mod train;
 mod truth;
 
-pub use branch::branch;
+pub use branch::{branch, branch_as};
 pub(crate) use checkpoint::infinite_if_null;
 pub use checkpoint::{Best, CurvePoint, Position};
 pub use folder::RunFolder;

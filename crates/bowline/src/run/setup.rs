@@ -1,6 +1,6 @@
 //! What a run starts with, and how much memory it will take.
 
-use crate::config::{Config, Precision};
+use crate::config::{Config, Precision, Training};
 use crate::model::{AugmentedForm, AugmentedLoss};
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
@@ -32,7 +32,7 @@ pub(super) fn memory(config: &Config, vocab: usize) -> usize {
     let architecture = config.architecture(vocab);
     let (d, rows) = (config.hidden, config.batch * config.unroll);
     let classifier = vocab * d;
-    let augmented = match config.augmented_loss(0, vocab) {
+    let augmented = match config.augmented_loss(Training::Second, 0, vocab) {
         None | Some(AugmentedLoss { form: AugmentedForm::Gram { .. }, .. }) => 0,
         Some(AugmentedLoss { form: AugmentedForm::Given, .. }) => rows * vocab,
         Some(a) => rows.min(vocab) * vocab * if a.flow { 3 } else { 1 },

@@ -8,7 +8,7 @@ use super::summary::{Summary, Timing};
 use super::truth::TrueTargets;
 use super::{card, check_length, kneser_ney, open_corpus, setup};
 use crate::batch::{Streams, Window};
-use crate::config::{Config, Selection, TargetSource};
+use crate::config::{Config, Selection, TargetSource, Training};
 use crate::corpus::{Corpus, Split};
 use crate::demo::Truth;
 use crate::error::{Error, Result};
@@ -254,7 +254,8 @@ impl<'a> Trainer<'a> {
 
     /// Where `y~` is the truth, lays it beside the words of the window.
     fn give_true_targets(&mut self, streams: &Streams<'_>, window: &Window) {
-        let Some(targets) = &self.true_targets else { return };
+        let augments = self.config.augments(self.position.training());
+        let Some(targets) = self.true_targets.as_ref().filter(|_| augments) else { return };
         let vocab = self.params.architecture().vocab;
         let rows = self.network.given_targets(window.targets.len());
         for (row, y) in rows.chunks_exact_mut(vocab).enumerate() {
@@ -270,7 +271,8 @@ impl<'a> Trainer<'a> {
             &*masks
         });
         self.network.pack(&self.params, Use::Train);
-        let augment = self.config.augmented_loss(self.position.step, self.params.architecture().vocab);
+        let (training, vocab) = (self.position.training(), self.params.architecture().vocab);
+        let augment = self.config.augmented_loss(training, self.position.step, vocab);
         let stop = || watch.stop();
         let Some(loss) =
             self.network.train_until(&self.params, window, &mut self.state, masks, augment, &mut self.gradient, &stop)
@@ -316,7 +318,7 @@ impl<'a> Trainer<'a> {
     fn means(&self) -> (f64, f64, f64) {
         let words = self.position.words.max(1) as f64;
         let (ce, kl) = (self.position.ce / words, self.position.kl / words);
-        let augment = self.config.augmented_loss(0, self.params.architecture().vocab);
+        let augment = self.config.augmented_loss(self.position.training(), 0, self.params.architecture().vocab);
         let (cross, alpha) = augment.map_or((1.0, 0.0), |a| (f64::from(a.cross), f64::from(a.gamma * a.tau)));
         (cross * ce + alpha * kl, ce.exp(), kl)
     }
@@ -369,7 +371,8 @@ impl<'a> Trainer<'a> {
             self.save_best(None)?;
         }
         let (step, seconds) = (self.position.step, self.clock.epoch.elapsed().as_secs_f64());
-        let target_kl = self.yardstick.as_ref().map(|truth| {
+        let augments = self.config.augments(self.position.training());
+        let target_kl = self.yardstick.as_ref().filter(|_| augments).map(|truth| {
             let (isa, tau) = (self.session.isa, self.config.augment.tau);
             truth.divergence(&self.team, isa, self.model(), &corpus.valid.ids, tau)
         });
@@ -381,11 +384,10 @@ impl<'a> Trainer<'a> {
         (self.position.ce, self.position.kl) = (0.0, 0.0);
         self.state.reset();
         let out_of_patience = self.config.patience > 0 && self.position.stale >= self.config.patience;
-        let first_training = self.position.first_epoch == 1;
-        let epochs = if first_training { self.config.epochs } else { self.config.second_training_epochs };
-        let over = epoch - self.position.first_epoch + 1 >= epochs;
+        let training = self.position.training();
+        let over = epoch - self.position.first_epoch + 1 >= self.config.epochs_of(training);
         if over || out_of_patience {
-            if first_training && self.config.second_training_epochs > 0 {
+            if training == Training::First && self.config.second_training_epochs > 0 {
                 (self.position.first_epoch, self.position.stale) = (epoch + 1, 0);
                 self.emit(Event::SecondTraining { epoch: epoch + 1 }, watch)?;
             } else {

@@ -5,7 +5,7 @@ use crate::interrupt::Interrupt;
 use crate::options::{ModelName, SizeName, Threads, seed};
 use crate::terminal::{Terminal, duration, grouped, note};
 use bowline::bench;
-use bowline::config::{Config, ModelKind};
+use bowline::config::{Config, ModelKind, Training};
 use bowline::corpus::{Split, SplitName, find_split};
 use bowline::demo::{self, Truth};
 use bowline::predict::LanguageModel;
@@ -187,10 +187,13 @@ fn train(options: &ReproduceOptions, cells: &[Cell]) -> anyhow::Result<bool> {
     let interrupt = Interrupt::listen();
     let jobs = usize::from(options.jobs).min(cells.len().max(1));
     let session = Session { threads: (options.threads.get() / jobs).max(1), isa: Isa::detect() };
+    // First those whose training is the first one of others.
+    let mut order: Vec<&Cell> = cells.iter().collect();
+    order.sort_by_key(|cell| cell.first_training().is_some());
     let next = AtomicUsize::new(0);
     let failure: Mutex<Option<bowline::Error>> = Mutex::new(None);
     let work = || {
-        while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(&cell) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
             if interrupt.asked() || failed {
                 return;
@@ -220,7 +223,14 @@ fn one(out: &Path, cell: &Cell, session: Session, watch: &mut Terminal) -> bowli
     match cell.record(out)? {
         Some(RunRecord { summary: Some(_), .. }) => Ok(()),
         Some(_) => run::resume(&dir, session, watch).map(said),
-        None => run::start(&dir, &cell.config, session, watch).map(said),
+        None => match cell.begins_with(out) {
+            Some(first) => {
+                note(format_args!("{}: its first training is {}", cell.folder, shell(&first)));
+                run::branch_as(&first, &dir, &cell.config)?;
+                run::resume(&dir, session, watch).map(said)
+            }
+            None => run::start(&dir, &cell.config, session, watch).map(said),
+        },
     }
 }
 
@@ -237,15 +247,14 @@ fn plan(options: &ReproduceOptions, cells: &[Cell], records: &[Option<RunRecord>
     let (threads, jobs) = (options.threads.get(), usize::from(options.jobs));
     let mut total = 0.0;
     for (cell, record) in cells.iter().zip(records) {
-        let done = record.as_ref().map_or(0, |record| record.epochs.len() as u32);
         let finished = record.as_ref().is_some_and(|record| record.summary.is_some());
-        let epochs = if finished { 0 } else { cell.config.total_epochs().saturating_sub(done) };
-        let (mut seconds, mut speed) = (0.0, 0.0);
-        if epochs > 0 {
-            let corpus = run::open_corpus(&cell.config.data)?;
+        let parts = if finished { Vec::new() } else { to_go(options, cells, cell, record.as_ref()) };
+        let (mut epochs, mut words, mut seconds) = (0, 0.0, 0.0);
+        for (config, part) in parts {
+            let corpus = run::open_corpus(&config.data)?;
             let vocab = corpus.vocabulary.len();
-            let kind = kind(&cell.config);
-            speed = match speeds.iter().find(|(other, words, _)| *other == kind && *words == vocab) {
+            let kind = kind(&config);
+            let speed = match speeds.iter().find(|(other, words, _)| *other == kind && *words == vocab) {
                 Some((_, _, speed)) => *speed,
                 None => {
                     let (kinds, steps) = (threads / jobs.max(1), 3);
@@ -255,8 +264,10 @@ fn plan(options: &ReproduceOptions, cells: &[Cell], records: &[Option<RunRecord>
                 }
             };
             // A word of the validation text costs about a third of a training word, which has a backward pass too.
-            let words = corpus.train.ids.len() as f64 + corpus.valid.ids.len() as f64 / 3.0;
-            seconds = f64::from(epochs) * words / speed;
+            let in_epoch = corpus.train.ids.len() as f64 + corpus.valid.ids.len() as f64 / 3.0;
+            epochs += part;
+            words += f64::from(part) * in_epoch;
+            seconds += f64::from(part) * in_epoch / speed;
         }
         total += seconds;
         let state = match record {
@@ -265,7 +276,8 @@ fn plan(options: &ReproduceOptions, cells: &[Cell], records: &[Option<RunRecord>
             None => "not begun".to_owned(),
         };
         let time = if epochs > 0 {
-            format!("{epochs} epochs to go at {} words/s, about {}", grouped(speed as usize), duration(seconds))
+            let speed = grouped((words / seconds) as usize);
+            format!("{epochs} epochs to go at {speed} words/s, about {}", duration(seconds))
         } else {
             String::new()
         };
@@ -277,9 +289,29 @@ fn plan(options: &ReproduceOptions, cells: &[Cell], records: &[Option<RunRecord>
     Ok(())
 }
 
+/// The epochs that are left of a cell, with the settings they are trained with: two kinds of them if the augmented loss
+/// begins with the second training, but one alone if another cell is its first training.
+fn to_go(options: &ReproduceOptions, cells: &[Cell], cell: &Cell, record: Option<&RunRecord>) -> Vec<(Config, u32)> {
+    let done = record.map_or(0, |record| record.epochs.len() as u32);
+    let config = cell.config.clone();
+    let total = config.total_epochs();
+    let parts = match cell.first_training() {
+        None => vec![(config, total.saturating_sub(done))],
+        Some(first) => {
+            let planned = cells.iter().any(|other| other.is(&first));
+            let shared = record.is_none() && (planned || cell.begins_with(&options.out).is_some());
+            let of_first = if shared { 0 } else { config.epochs.saturating_sub(done) };
+            let of_second = total.saturating_sub(done.max(config.epochs));
+            vec![(first.config, of_first), (config, of_second)]
+        }
+    };
+    parts.into_iter().filter(|&(_, epochs)| epochs > 0).collect()
+}
+
 /// The settings that decide the speed.
 fn kind(config: &Config) -> Config {
     let mut kind = config.clone();
+    kind.augment.begin = Training::First;
     (kind.seed, kind.epochs, kind.second_training_epochs) = (1, 1, 0);
     (kind.decay, kind.decay_after) = (1.0, 1);
     (kind.data.train_start, kind.data.train_words) = (0, 0);
