@@ -28,7 +28,7 @@ fn small_on_ptb(config: &mut Config) {
     (config.epochs, config.second_training_epochs) = match config.model {
         ModelKind::VdLstm => (26, 0),
         ModelKind::Re => (34, 0),
-        ModelKind::Al => (26, 28),
+        ModelKind::Al => (26, 36),
         ModelKind::Real => (34, 36),
     };
     if config.model.augmented() {
