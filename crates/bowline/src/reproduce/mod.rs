@@ -176,7 +176,7 @@ fn differences(there: &Config, mut wanted: Config) -> Vec<(String, String, Strin
     there.differences(&wanted)
 }
 
-/// The cells of an experiment, in the order in which they are best run.
+/// The cells of an experiment, in the order in which they are shown.
 pub fn cells(experiment: Experiment, choice: &Choice) -> Result<Vec<Cell>> {
     let mut cells = match experiment {
         Experiment::Table1 => trainings(choice, &choice.data, &choice.sizes, &choice.models),
