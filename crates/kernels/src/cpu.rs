@@ -1,5 +1,8 @@
 //! The one CPU check: which instruction set the kernels use, decided once at run time.
 
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Avx2, Avx512};
+use crate::simd::{Portable, Simd, Tile};
 use std::sync::OnceLock;
 
 /// An instruction set that the kernels are compiled for. Later ones are faster.
@@ -40,6 +43,19 @@ impl Isa {
         match self {
             Isa::Portable | Isa::Avx2 => 8,
             Isa::Avx512 => 16,
+        }
+    }
+
+    /// The tile of its products.
+    pub(crate) fn tile(self) -> Tile {
+        match self {
+            Isa::Portable => Portable::TILE,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Avx2::TILE,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Avx512::TILE,
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => Portable::TILE,
         }
     }
 
