@@ -1,8 +1,8 @@
 //! `docs/reproduction.md`: what was run, what came out, and how it stands to the paper, made from `docs/results/`.
 
 use anyhow::{Context, Result};
-use bowline::report::RunRecord;
-use bowline::reproduce::{self, Experiment, Results};
+use bowline_report::RunRecord;
+use bowline_reproduce::{self as reproduce, Experiment, Results};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;

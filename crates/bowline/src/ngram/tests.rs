@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::corpus::{Corpus, Options};
-use crate::demo;
+use bowline_demo as demo;
 use std::collections::{HashMap, HashSet};
 
 /// Random numbers that are the same each time (SplitMix64).

@@ -6,11 +6,11 @@ use super::*;
 use crate::architecture::Architecture;
 use crate::corpus::Split;
 use crate::corpus::{Corpus, Options};
-use crate::demo;
 use crate::eval::Evaluator;
 use crate::model::KeepProb;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
+use bowline_demo as demo;
 use bowline_kernels::{Isa, Team};
 use std::sync::{Arc, OnceLock};
 

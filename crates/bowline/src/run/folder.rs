@@ -41,6 +41,11 @@ impl RunFolder {
         self.dir.join(crate::model_folder::BEST)
     }
 
+    /// The curves for TensorBoard, where they were asked for.
+    pub fn tensorboard(&self) -> PathBuf {
+        self.dir.join("tensorboard")
+    }
+
     /// The newest checkpoint.
     pub fn last_checkpoint(&self) -> PathBuf {
         self.dir.join("checkpoints").join("last.safetensors")
@@ -58,7 +63,7 @@ impl RunFolder {
             return Err(Error::run(&self.dir, "there is a run in this folder already", resume));
         }
         let checkpoints = self.dir.join("checkpoints");
-        let folders = [checkpoints.clone(), self.dir.join(super::tensorboard::FOLDER)];
+        let folders = [checkpoints.clone(), self.tensorboard()];
         // What a start left that came to an end (a kill, a full disk) before there was a config.toml is no hindrance.
         let leftover = |entry: DirEntry| {
             let name = entry.file_name();
@@ -75,7 +80,7 @@ impl RunFolder {
     }
 
     /// Checks that there is a run.
-    pub(crate) fn require(&self) -> Result<()> {
+    pub fn require(&self) -> Result<()> {
         if self.config().is_file() {
             return Ok(());
         }

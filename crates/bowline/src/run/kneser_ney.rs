@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn a_run_leaves_a_model_that_scores_as_its_summary_says() {
         let dir = tempfile::tempdir().unwrap();
-        let splits = crate::demo::splits(crate::demo::DEFAULT_SEED);
+        let splits = bowline_demo::splits(bowline_demo::DEFAULT_SEED);
         for (name, text) in [("train.txt", splits.train), ("valid.txt", splits.valid), ("test.txt", splits.test)] {
             let some: String = text.split_inclusive('\n').take(400).collect();
             std::fs::write(dir.path().join(name), some).unwrap();

@@ -18,7 +18,6 @@ mod kneser_ney;
 mod log;
 mod setup;
 mod summary;
-mod tensorboard;
 mod train;
 mod truth;
 
@@ -28,13 +27,13 @@ pub use checkpoint::{Best, CurvePoint, Position};
 pub use folder::RunFolder;
 pub use kneser_ney::{DEFAULT_ORDER, NgramConfig, start_ngram};
 pub use summary::{Summary, Timing};
-pub use tensorboard::{TensorBoard, convert as convert_for_tensorboard};
 pub use train::{Outcome, Session, Watch, resume, start};
 
 use crate::config::{Config, DataConfig};
 use crate::corpus::{Corpus, Options};
+use crate::data;
 use crate::error::{Error, Result};
-use crate::{data, demo};
+use bowline_demo as demo;
 use std::path::Path;
 
 /// Opens the corpus that the settings name: `demo`, a public one that `bowline data get` has brought, or a path; and cuts

@@ -4,10 +4,10 @@
 //! vectors give can be measured against it ([`TrueTargets::divergence`]).
 
 use crate::corpus::Split;
-use crate::demo::{Truth, Yardstick};
 use crate::error::Result;
 use crate::params::Params;
 use crate::vocabulary::Vocabulary;
+use bowline_demo::{Truth, Yardstick};
 use bowline_kernels::{Into, Isa, Mat, PackedB, Precision, Team, gemm, loss};
 use std::collections::HashMap;
 

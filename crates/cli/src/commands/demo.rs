@@ -12,11 +12,11 @@ use crate::terminal::{Terminal, duration, note};
 use anyhow::Context;
 use bowline::config::{Config, ModelKind, Size, preset};
 use bowline::corpus::{Phrase, Split};
-use bowline::demo::{Truth, Yardstick};
 use bowline::eval::Evaluator;
 use bowline::predict::{Candidate, LanguageModel};
 use bowline::run::{self, Outcome, RunFolder, Session, Summary};
 use bowline::vocabulary::Vocabulary;
+use bowline_demo::{Truth, Yardstick};
 use bowline_kernels::{Isa, Team};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -150,7 +150,7 @@ fn report(
     begin: Instant,
 ) -> anyhow::Result<Report> {
     let truth = Truth::new();
-    let splits = truth.splits(bowline::demo::DEFAULT_SEED);
+    let splits = truth.splits(bowline_demo::DEFAULT_SEED);
     let team = Arc::new(Team::new(session.threads));
     let (mut models, mut floor, mut loaded) = (Vec::new(), None, Vec::new());
     for (kind, summary) in summaries {

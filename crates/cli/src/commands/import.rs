@@ -4,7 +4,7 @@ use super::{print_json, shell};
 use crate::options::ModelName;
 use crate::terminal::{grouped, note};
 use bowline::config::ModelKind;
-use bowline::import::{self, Names, Request};
+use bowline_interop::import::{self, Names, Request};
 use clap::Args;
 use serde_json::json;
 use std::io::{Write, stdout};

@@ -1,7 +1,7 @@
 //! `bowline report`: a page about runs, with their curves and results beside the paper's.
 
 use super::{print_json, shell};
-use bowline::report::{RunRecord, read_runs, training_page};
+use bowline_report::{RunRecord, read_runs, training_page};
 use clap::Args;
 use serde::Serialize;
 use std::io::{Write, stdout};

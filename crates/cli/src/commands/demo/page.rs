@@ -3,7 +3,7 @@
 use super::{PhraseReport, Report};
 use bowline::config::ModelKind;
 use bowline::predict::Candidate;
-use bowline::report::{
+use bowline_report::{
     Bar, Bars, Block, Cell, Column, Page, Section, Table, curves_section, duration, read_runs, run_section,
 };
 use std::path::Path;
