@@ -17,6 +17,10 @@ pub struct Options {
     /// What to do
     #[command(subcommand)]
     pub command: Command,
+    /// The instruction set to compute with; `bench` takes `all`. Other bits, other speed; `auto` takes the widest the CPU has
+    #[arg(long, global = true, value_name = "SET", default_value = "auto", help_heading = "Machine")]
+    #[arg(value_parser = ["auto", "portable", "avx2", "avx512", "all"])]
+    pub isa: String,
 }
 
 #[derive(Subcommand)]

@@ -4,7 +4,7 @@
 //! to even) and stand in pairs, two neighbours of the sum over `k` in 32 bits, the first in the lower half: so the
 //! instruction of the CPU takes them. A pair travels as the bits of an f32; it is never computed with as one.
 
-use crate::cpu::Isa;
+use crate::cpu::{Isa, Kind};
 use crate::simd::Simd;
 
 /// What the operands of matrix products are rounded to. Sums, weights, states and gradients are f32 in any case.
@@ -23,7 +23,7 @@ impl Precision {
     pub fn available(self, isa: Isa) -> bool {
         match self {
             Precision::F32 | Precision::Bf16Emulated => true,
-            Precision::Bf16 => isa == Isa::Avx512 && cpu_has_bf16(),
+            Precision::Bf16 => isa.kind() == Kind::Avx512 && cpu_has_bf16(),
         }
     }
 

@@ -33,7 +33,7 @@ pub enum Into {
 pub fn gemm(team: &Team, a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
     let (m, _) = a.shape();
     let n = b.n;
-    assert_eq!(c.len(), m * n, "the result is {m} x {n}");
+    assert!(m.checked_mul(n) == Some(c.len()), "the result is {m} x {n}, not of {} elements", c.len());
     if m == 0 || n == 0 {
         return;
     }
@@ -59,7 +59,8 @@ pub fn make_room(team: &Team) {
 pub fn gemm_alone(a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
     let (m, k) = a.shape();
     assert_eq!(k, b.k, "inner sizes differ");
-    assert!(c.len() >= m * b.n && (m == 0 || k == 0 || a.data.len() > (m - 1) * a.row_stride + (k - 1) * a.col_stride));
+    assert!(m.checked_mul(b.n).is_some_and(|n| n <= c.len()), "{} elements for {m} x {}", c.len(), b.n);
+    assert!(m == 0 || k == 0 || a.data.len() > (m - 1) * a.row_stride + (k - 1) * a.col_stride);
     if k == 0 {
         if into == Into::Overwrite {
             c[..m * b.n].fill(0.0);
@@ -395,6 +396,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn sizes_whose_product_does_not_fit_are_refused() {
+        let huge = usize::MAX / 2 + 1;
+        let refused = |f: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
+        let empty = PackedB::new(Isa::detect(), Precision::F32);
+        let mut packed = PackedB::new(Isa::detect(), Precision::F32);
+        packed.pack_alone(Mat::new(&[], 0, 2));
+        assert!(refused(&|| assert_eq!(Mat::new(&[0.0; 4], huge, 2).shape(), (huge, 2))));
+        // No terms, so that the left-hand matrix needs no elements: 2^63 rows of two results would seem to be none.
+        assert!(refused(&|| gemm_alone(Mat::new(&[], huge, 0), &packed, &mut [], Into::Overwrite)));
+        assert!(refused(&|| gemm(&Team::new(1), Mat::new(&[], huge, 0), &packed, &mut [], Into::Overwrite)));
+        assert!(refused(&|| {
+            let mut packed = PackedB::new(empty.isa, empty.precision);
+            packed.pack_columns_alone(4, huge, |_| &[0.0; 4]);
+        }));
     }
 
     #[test]

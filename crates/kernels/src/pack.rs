@@ -85,7 +85,9 @@ impl PackedB {
 
     fn resize(&mut self, k: usize, n: usize) {
         (self.k, self.n) = (k, n);
-        self.data.resize(self.terms() * n.next_multiple_of(self.isa.lanes()));
+        let size = n.checked_next_multiple_of(self.isa.lanes()).and_then(|n| n.checked_mul(self.terms()));
+        let Some(size) = size else { panic!("a matrix of {k} x {n} does not fit the memory") };
+        self.data.resize(size);
     }
 }
 

@@ -339,12 +339,12 @@ macro_rules! multiversion {
                     // SAFETY: as above.
                     unsafe { $generic::<$crate::simd::Avx512>($($arg),*) }
                 }
-                // SAFETY: an Isa other than Portable exists only where the CPU has it.
+                // SAFETY: an Isa exists only where the CPU has it.
                 unsafe {
-                    match isa {
-                        $crate::Isa::Avx512 => return avx512($($arg),*),
-                        $crate::Isa::Avx2 => return avx2($($arg),*),
-                        $crate::Isa::Portable => {}
+                    match isa.kind() {
+                        $crate::cpu::Kind::Avx512 => return avx512($($arg),*),
+                        $crate::cpu::Kind::Avx2 => return avx2($($arg),*),
+                        $crate::cpu::Kind::Portable => {}
                     }
                 }
             }

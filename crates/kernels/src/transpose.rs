@@ -11,10 +11,10 @@ pub(crate) fn transpose(isa: Isa, rows: [&[f32]; SIDE], to: &mut [f32], stride: 
     let n = rows[0].len();
     assert!(rows.iter().all(|row| row.len() == n) && stride > 0);
     assert!(n == 0 || to.len() >= (n - 1) * stride + SIDE);
-    let squares = if isa == Isa::Portable { 0 } else { n / SIDE * SIDE };
+    let squares = if isa == Isa::PORTABLE { 0 } else { n / SIDE * SIDE };
     #[cfg(target_arch = "x86_64")]
     if squares > 0 {
-        // SAFETY: an Isa other than Portable exists only where the CPU has AVX2; rows and `to` are as long as asserted.
+        // SAFETY: an Isa other than PORTABLE exists only where the CPU has AVX2; rows and `to` are as long as asserted.
         unsafe { x86::squares(rows.map(<[f32]>::as_ptr), to.as_mut_ptr(), stride, squares) };
     }
     for i in squares..n {

@@ -489,7 +489,7 @@ mod tests {
             assert_eq!(config.precision, precision);
             assert_eq!(bowline_kernels::Precision::from(precision).name(), name);
             // No CPU has the instruction on the portable path.
-            let refused = config.check_cpu(Isa::Portable).is_err();
+            let refused = config.check_cpu(Isa::PORTABLE).is_err();
             assert_eq!(refused, precision == Precision::Bf16);
         }
     }

@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    const SESSION: Session = Session { threads: 1, isa: Isa::Portable };
+    const SESSION: Session = Session { threads: 1, isa: Isa::PORTABLE };
 
     fn config(order: usize) -> NgramConfig {
         NgramConfig::new(order, DataConfig { source: "demo".to_owned(), ..DataConfig::default() })
