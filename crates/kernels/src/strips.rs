@@ -35,31 +35,27 @@ pub(crate) fn height(tile: usize, rows: usize) -> usize {
 /// that begins with row `i` is at `i * depth`.
 pub(crate) fn copy(b: &PackedB, a: Mat<'_>, first: usize, depth: usize, room: &mut Buffer) {
     room.grow(ROOM);
+    let tile = b.isa.tile().rows;
     let (strips, rounded) = room.split_at_mut(ROW_BLOCK * TERM_BLOCK + SIDE);
+    if a.col_stride != 1 {
+        return match (tile, b.precision) {
+            (8, Precision::F32) => copy_side_by_side::<8>(a, first, depth, strips),
+            (6, Precision::F32) => copy_side_by_side::<6>(a, first, depth, strips),
+            (_, Precision::F32) => copy_side_by_side::<4>(a, first, depth, strips),
+            (_, precision) => round_side_by_side(precision, tile, a, first, depth, strips),
+        };
+    }
     let mut i = 0;
     while i < a.rows {
-        let rows = height(b.isa.tile().rows, a.rows - i);
+        let rows = height(tile, a.rows - i);
         let (strip, a) = (&mut strips[i * depth..], a.rows(i..i + rows));
-        match (a.col_stride == 1, b.precision) {
-            (true, Precision::F32) => turn(b.isa, rows, depth, strip, |r| &a.data[r * a.row_stride + first..][..depth]),
-            (true, precision) => {
-                for (r, to) in rounded.chunks_exact_mut(depth).take(rows).enumerate() {
-                    bf16::round_row(precision, &a.data[r * a.row_stride..][..a.cols], first, to);
-                }
-                turn(b.isa, rows, depth, strip, |r| &rounded[r * depth..][..depth]);
+        if b.precision == Precision::F32 {
+            turn(b.isa, rows, depth, strip, |r| &a.data[r * a.row_stride + first..][..depth]);
+        } else {
+            for (r, to) in rounded.chunks_exact_mut(depth).take(rows).enumerate() {
+                bf16::round_row(b.precision, &a.data[r * a.row_stride..][..a.cols], first, to);
             }
-            (false, Precision::F32) => match rows {
-                8 => copy_columns::<8>(a, first, &mut strip[..8 * depth]),
-                6 => copy_columns::<6>(a, first, &mut strip[..6 * depth]),
-                4 => copy_columns::<4>(a, first, &mut strip[..4 * depth]),
-                2 => copy_columns::<2>(a, first, &mut strip[..2 * depth]),
-                _ => copy_columns::<1>(a, first, &mut strip[..depth]),
-            },
-            (false, precision) => {
-                for (term, to) in (first..).zip(strip.chunks_exact_mut(rows).take(depth)) {
-                    bf16::round_term(precision, a.cols, term, to, |k| &a.data[k * a.col_stride..][..rows]);
-                }
-            }
+            turn(b.isa, rows, depth, strip, |r| &rounded[r * depth..][..depth]);
         }
         i += rows;
     }
@@ -78,10 +74,32 @@ fn turn<'a>(isa: Isa, rows: usize, depth: usize, strip: &mut [f32], row: impl Fn
     }
 }
 
-/// Rows that lie side by side are copied term by term.
-fn copy_columns<const ROWS: usize>(a: Mat<'_>, first: usize, strip: &mut [f32]) {
+/// Rows that lie side by side are copied term by term, for all strips of `ROWS` rows at once: so the matrix is read in the order
+/// in which it lies.
+fn copy_side_by_side<const ROWS: usize>(a: Mat<'_>, first: usize, depth: usize, strips: &mut [f32]) {
     debug_assert_eq!(a.row_stride, 1);
-    for (k, to) in (first..).zip(strip.as_chunks_mut::<ROWS>().0) {
-        to.copy_from_slice(&a.data[k * a.col_stride..][..ROWS]);
+    let mut whole = 0;
+    while whole < a.rows && height(ROWS, a.rows - whole) == ROWS {
+        whole += ROWS;
+    }
+    for term in 0..depth {
+        let side_by_side = &a.data[(first + term) * a.col_stride..][..whole];
+        for (strip, values) in side_by_side.as_chunks::<ROWS>().0.iter().enumerate() {
+            let to = &mut strips[strip * ROWS * depth + term * ROWS..][..ROWS];
+            to.copy_from_slice(values);
+        }
+    }
+    round_side_by_side(Precision::F32, ROWS, a.rows(whole..a.rows), first, depth, &mut strips[whole * depth..]);
+}
+
+/// The same strip by strip, with the terms rounded.
+fn round_side_by_side(precision: Precision, tile: usize, a: Mat<'_>, first: usize, depth: usize, strips: &mut [f32]) {
+    let mut i = 0;
+    while i < a.rows {
+        let rows = height(tile, a.rows - i);
+        for (term, to) in (first..).zip(strips[i * depth..].chunks_exact_mut(rows).take(depth)) {
+            bf16::round_term(precision, a.cols, term, to, |k| &a.data[k * a.col_stride + i..][..rows]);
+        }
+        i += rows;
     }
 }
