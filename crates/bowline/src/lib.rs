@@ -1,7 +1,6 @@
 //! Word-level language models on ordinary CPUs.
 #![forbid(unsafe_code)]
 
-pub mod any_model;
 pub mod architecture;
 pub mod batch;
 pub mod bench;
@@ -11,13 +10,13 @@ pub mod data;
 pub mod error;
 pub mod eval;
 pub mod event;
+pub mod loaded_model;
 pub mod model;
 pub mod model_folder;
 pub mod ngram;
 pub mod optim;
 pub mod paper;
 pub mod params;
-pub mod predict;
 pub mod predictor;
 pub mod rng;
 pub mod run;
