@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::loaded_model::LoadedModel;
 use crate::params::Params;
 use crate::predictor::{Ensemble, Predictor};
+use crate::run::Session;
 use bowline_kernels::{Isa, Team};
 use std::sync::Arc;
 
@@ -66,6 +67,12 @@ impl Reader {
     /// A reader of a model as it was trained, with the work divided among a team.
     pub fn new(model: Arc<LoadedModel>, team: &Arc<Team>, isa: Isa) -> Result<Reader> {
         Ensemble::from(model).reader(team, isa, None)
+    }
+
+    /// The same with all threads of the machine and its best instructions.
+    pub fn of(model: LoadedModel) -> Result<Reader> {
+        let Session { threads, isa } = Session::default();
+        Reader::new(Arc::new(model), &Arc::new(Team::new(threads)), isa)
     }
 
     pub(crate) fn side_by_side(
