@@ -10,13 +10,15 @@ use bowline::event::EpochEnd;
 /// What each run is called in a legend, and its look. Runs of different models are called by the model and look the same
 /// in every report; others are called by their names.
 pub(super) fn identities(runs: &[RunRecord]) -> Vec<(String, usize)> {
-    let models: Vec<ModelKind> = runs.iter().map(|run| run.config.model).collect();
-    let place = |model: ModelKind| ModelKind::ALL.iter().position(|&kind| kind == model).unwrap_or(0);
-    let distinct = models.iter().enumerate().all(|(i, model)| !models[..i].contains(model));
-    let same_setting =
-        runs.windows(2).all(|w| w[0].config.data == w[1].config.data && w[0].config.size == w[1].config.size);
-    let identity = |(i, run): (usize, &RunRecord)| match distinct && same_setting {
-        true => (run.config.model.title().to_owned(), place(run.config.model)),
+    let titles: Vec<String> = runs.iter().map(|run| run.config.title()).collect();
+    let kinds = ModelKind::ALL;
+    let place = |model: ModelKind| kinds.iter().position(|&kind| kind == model).unwrap_or(0);
+    let distinct = titles.iter().enumerate().all(|(i, title)| !titles[..i].contains(title));
+    let same_data = runs.windows(2).all(|w| w[0].config.data() == w[1].config.data());
+    let networks: Vec<_> = runs.iter().filter_map(|run| run.config.network()).collect();
+    let same_size = networks.windows(2).all(|w| w[0].size == w[1].size);
+    let identity = |(i, run): (usize, &RunRecord)| match distinct && same_data && same_size {
+        true => (titles[i].clone(), run.config.network().map_or(kinds.len(), |config| place(config.model))),
         false => (run.name.clone(), i),
     };
     runs.iter().enumerate().map(identity).collect()
@@ -42,6 +44,8 @@ fn chart(
         series: runs
             .iter()
             .zip(identities)
+            // An n-gram model is estimated in one pass: it has no curve.
+            .filter(|(run, _)| run.config.network().is_some())
             .map(|(run, (name, look))| Series::line(name, by_epoch(run, &value)).look(look))
             .collect(),
         references: second_trainings(runs),
@@ -70,7 +74,7 @@ pub fn validation_chart(runs: &[RunRecord]) -> Chart {
     let mut lines: Vec<(f64, Vec<String>, usize)> = Vec::new();
     for (run, (_, look)) in runs.iter().zip(identities(runs)) {
         if let Some(expected) = run.expected().filter(|_| !run.epochs.is_empty()) {
-            let title = run.config.model.title().trim_start_matches("VD-LSTM ").to_owned();
+            let title = run.config.title().trim_start_matches("VD-LSTM ").to_owned();
             match lines.iter_mut().find(|line| line.0 == expected.valid) {
                 Some(line) if line.1.contains(&title) => {}
                 Some(line) => line.1.push(title),
@@ -80,6 +84,11 @@ pub fn validation_chart(runs: &[RunRecord]) -> Chart {
     }
     if lines.is_empty() {
         chart.description = "Measured after each epoch, without dropout. Lower is better.".to_owned();
+    }
+    for (run, (name, look)) in runs.iter().zip(identities(runs)).filter(|(run, _)| run.config.network().is_none()) {
+        if let Some(y) = run.valid() {
+            chart.references.push(Reference::Across { y, label: format!("{name} {}", number(y, 1)), look: Some(look) });
+        }
     }
     chart.references.extend(lines.into_iter().map(|(y, titles, look)| Reference::Across {
         y,
@@ -102,7 +111,8 @@ pub fn training_chart(runs: &[RunRecord]) -> Chart {
 /// Learning rate by epoch.
 pub fn learning_rate_chart(runs: &[RunRecord]) -> Chart {
     let about = ("learning-rate", "Learning rate by epoch", "As it was in each epoch.");
-    let rates = || runs.iter().flat_map(|run| &run.epochs).map(|end| end.learning_rate);
+    let learners = || runs.iter().filter(|run| run.config.network().is_some());
+    let rates = || learners().flat_map(|run| &run.epochs).map(|end| end.learning_rate);
     // A rate that has not changed yet is best seen above zero.
     let falls = rates().fold(0.0, f64::max) > 1.5 * rates().fold(f64::INFINITY, f64::min);
     let axis = if falls {
@@ -122,7 +132,8 @@ pub fn divergence_chart(runs: &[RunRecord]) -> Option<Chart> {
          in nats a word, while training.",
     );
     let mut chart = chart(runs, about, Axis::linear("KL(y\u{303} \u{2225} y\u{302}), nats a word"), |end| end.kl);
-    let augmented: Vec<bool> = runs.iter().map(|run| run.config.model.augmented()).collect();
+    let learners = runs.iter().filter(|run| run.config.network().is_some());
+    let augmented: Vec<bool> = learners.map(|run| run.config.augmented()).collect();
     let mut keep = augmented.iter();
     chart.series.retain(|_| keep.next().copied().unwrap_or(false));
     (!chart.series.is_empty()).then_some(chart)

@@ -1,12 +1,11 @@
 //! A run's folder as a reader of results sees it: finished or still going on.
 
-use bowline::config::Config;
 use bowline::error::{Error, Result};
 use bowline::event::{EpochEnd, Event, Progress};
-use bowline::model_folder::ModelFolder;
+use bowline::loaded_model::LoadedModel;
 use bowline::paper::{self, Comparison, Expected};
-use bowline::predictor::{PredictorTable, fingerprint};
-use bowline::run::{RunFolder, Summary};
+use bowline::predictor::PredictorTable;
+use bowline::run::{RunConfig, RunFolder, Summary};
 use std::path::{Path, PathBuf};
 
 /// How far a run is.
@@ -52,7 +51,7 @@ impl Measured {
     fn read(folder: &RunFolder) -> Result<Option<Measured>> {
         let Some(table) = PredictorTable::load(folder.dir())? else { return Ok(None) };
         // Results are kept without their weights, too; then there is nothing to compare with.
-        let now = ModelFolder::load(folder.best()).ok().map(|model| fingerprint(&model.params));
+        let now = LoadedModel::load(folder.best()).ok().map(|model| model.mark());
         Ok(Some(Measured { other_weights: now.is_some_and(|now| now != table.weights), table }))
     }
 }
@@ -65,7 +64,7 @@ pub struct RunRecord {
     /// What to call it: the folder's own name, or its path where several have the same.
     pub name: String,
     /// Its settings.
-    pub config: Config,
+    pub config: RunConfig,
     /// How it began, if the log says so.
     pub beginning: Option<Beginning>,
     /// Seconds since 1970 at its end.
@@ -89,7 +88,7 @@ impl RunRecord {
     pub fn read(dir: &Path) -> Result<RunRecord> {
         let folder = RunFolder::new(dir);
         folder.require()?;
-        let config = Config::read(&folder.config())?;
+        let config = RunConfig::read(&folder.config())?;
         let summary = if folder.summary().exists() { Some(Summary::read(&folder.summary())?) } else { None };
         let name =
             std::path::absolute(dir).ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
@@ -145,13 +144,14 @@ impl RunRecord {
 
     /// What the paper reports for such a run.
     pub fn expected(&self) -> Option<Expected> {
-        paper::expected(&self.config.data.source, self.config.size, self.config.model)
+        let config = self.config.network()?;
+        paper::expected(&config.data.source, config.size, config.model)
     }
 
     /// A finished run beside the paper.
     pub fn comparison(&self) -> Option<Comparison> {
         let summary = self.summary.as_ref()?;
-        paper::compare(&self.config, summary.valid, summary.test)
+        paper::compare(self.config.network()?, summary.valid, summary.test)
     }
 
     /// Seconds of the epochs, training and validation, as far as they were watched to their end.

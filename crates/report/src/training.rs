@@ -13,7 +13,7 @@ use bowline::wording::grouped;
 /// measured, and what each was made of.
 pub fn training_page(runs: &[RunRecord]) -> Page {
     let title = match runs {
-        [run] => format!("{}: {}, {}, on {}", run.name, run.config.model.title(), run.config.size.name(), data(run)),
+        [run] => format!("{}: {}, {}, on {}", run.name, run.config.title(), run.config.size(), data(run)),
         _ => format!("{} runs side by side", runs.len()),
     };
     let unfinished = runs.iter().filter(|run| run.summary.is_none()).count();
@@ -44,7 +44,7 @@ pub fn curves_section(runs: &[RunRecord]) -> Section {
 
 /// The corpus by name, or by the last part of its path.
 fn data(run: &RunRecord) -> String {
-    let source = &run.config.data.source;
+    let source = &run.config.data().source;
     source.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(source).to_owned()
 }
 
@@ -71,9 +71,9 @@ pub fn results_table(runs: &[RunRecord]) -> Table {
         let paper = run.expected();
         let mut row = vec![
             Cell::text(run.name.clone()),
-            Cell::text(run.config.model.title()),
+            Cell::text(run.config.title()),
             Cell::text(data(run)),
-            Cell::text(run.config.size.name()),
+            Cell::text(run.config.size()),
         ];
         for (ours, paper) in [(run.valid(), paper.map(|p| p.valid)), (run.test(), paper.map(|p| p.test))] {
             row.push(ours.map_or(Cell::NotYet, |ours| Cell::number(ours, 2)));
@@ -90,7 +90,10 @@ pub fn results_table(runs: &[RunRecord]) -> Table {
                 Some(comparison) => Cell::text(if comparison.inside { "inside" } else { "above" }),
             });
         }
-        row.extend([Cell::number(run.epochs.len() as f64, 0), Cell::text(run.config.seed.to_string())]);
+        row.extend([
+            Cell::number(run.epochs.len() as f64, 0),
+            run.config.seed().map_or(Cell::Empty, |seed| Cell::text(seed.to_string())),
+        ]);
         if going_on {
             row.push(Cell::text(if run.summary.is_some() { "finished" } else { "not finished" }));
         }
@@ -138,10 +141,12 @@ pub fn run_section(run: &RunRecord) -> Section {
         fact("training perplexity of this epoch so far", number(last.perplexity, 1));
         fact("time left, about", duration(last.eta_seconds));
     }
-    fact("model", format!("{} (--model {})", run.config.model.title(), run.config.model.name()));
-    fact("size", format!("{}: {} layers of {} units", run.config.size.name(), run.config.layers, run.config.hidden));
-    fact("seed", run.config.seed.to_string());
-    fact("data", run.config.data.source.clone());
+    fact("model", format!("{} (--model {})", run.config.title(), run.config.model()));
+    if let Some(config) = run.config.network() {
+        fact("size", format!("{}: {} layers of {} units", config.size.name(), config.layers, config.hidden));
+        fact("seed", config.seed.to_string());
+    }
+    fact("data", run.config.data().source.clone());
     if let Some(begin) = &run.beginning {
         let [train, valid, test] = begin.words.map(grouped);
         fact("words", format!("{train} for training, {valid} for validation, {test} for the test"));
@@ -157,8 +162,8 @@ pub fn run_section(run: &RunRecord) -> Section {
         (None, Some(begin)) => fact("SHA-256 of the training split", begin.data_sha256.clone()),
         (None, None) => {}
     }
-    if !run.config.origin.is_empty() {
-        fact("began as", run.config.origin.clone());
+    if let Some(config) = run.config.network().filter(|config| !config.origin.is_empty()) {
+        fact("began as", config.origin.clone());
     }
     if let Some(second) = run.second_training {
         fact("second training", format!("from epoch {second} on, with the learning rate reset"));
@@ -195,7 +200,7 @@ pub fn run_section(run: &RunRecord) -> Section {
 
 /// Every epoch of a run.
 fn epochs_table(run: &RunRecord) -> Table {
-    let augmented = run.config.model.augmented();
+    let augmented = run.config.augmented();
     let mut columns = vec![
         Column::number("epoch"),
         Column::number("learning rate").key("learning_rate"),

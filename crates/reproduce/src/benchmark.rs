@@ -34,7 +34,7 @@ pub(super) fn table(runs: &[RunRecord]) -> Table {
     ours.sort_by(|a, b| b.1.test.total_cmp(&a.1.test));
     rows.extend(ours.into_iter().map(|(run, summary)| {
         vec![
-            Cell::text(format!("{}, {}", run.config.model.title(), run.config.size.name())),
+            Cell::text(format!("{}, {}", run.config.title(), run.config.size())),
             Cell::text(format!("{:.2}M", summary.parameters as f64 / 1e6)),
             Cell::number(summary.valid, 2),
             Cell::number(summary.test, 2),

@@ -159,10 +159,13 @@ impl Cell {
             return Ok(None);
         }
         let record = RunRecord::read(&dir)?;
-        let others = differences(&record.config, wanted(&record.config));
+        let advice = "the settings it was begun with, or another --out; `--no-run` shows what is there";
+        let Some(there) = record.config.network() else {
+            return Err(Error::run(&dir, "there is the run of an n-gram model in this folder", advice));
+        };
+        let others = differences(there, wanted(there));
         if let Some((key, there, here)) = others.first() {
             let problem = format!("there is a run with other settings in this folder: `{key}` is {there}, not {here}");
-            let advice = "the settings it was begun with, or another --out; `--no-run` shows what is there";
             return Err(Error::run(&dir, problem, advice));
         }
         Ok(Some(record))

@@ -2,7 +2,7 @@
 
 use super::theory::{BETAS, TAU, TAUS};
 use super::{Cell as RunCell, Experiment, Prediction, Tendencies, benchmark, ideal, perplexity, phrases};
-use bowline::config::Size;
+use bowline::config::{Size, TargetSource};
 use bowline::paper;
 use bowline::wording::grouped;
 use bowline_report::{
@@ -34,8 +34,8 @@ pub fn page(experiment: Experiment, results: &Results) -> (Page, Vec<Table>) {
             let mut places: Vec<(&str, Size)> =
                 paper::cells().filter(|(data, _)| !paper::WIKITEXT_2_HALVES.contains(data)).collect();
             // Corpora that the paper does not have come after those it has.
-            for run in &results.runs {
-                let place = (run.config.data.source.as_str(), run.config.size);
+            for config in results.runs.iter().filter_map(|run| run.config.network()) {
+                let place = (config.data.source.as_str(), config.size);
                 if !places.contains(&place) {
                     places.push(place);
                 }
@@ -217,12 +217,12 @@ fn tendency_table(names: &[&str], tendencies: &[Tendencies]) -> Table {
 
 fn ideal_page(results: &Results) -> Parts<'static> {
     let of = |run: &RunRecord| {
-        let target = match (run.config.model.augmented(), run.config.augment.target) {
-            (false, _) => 0,
-            (true, bowline::config::TargetSource::Embedding) => 1,
-            (true, bowline::config::TargetSource::Truth) => 2,
+        let target = match run.config.network().filter(|config| config.model.augmented()) {
+            None => 0,
+            Some(config) if config.augment.target == TargetSource::Embedding => 1,
+            Some(_) => 2,
         };
-        (target, run.config.data.train_words)
+        (target, run.config.data().train_words)
     };
     let tests = |target: usize, words: usize| -> Vec<f64> {
         results.runs.iter().filter(|run| of(run) == (target, words)).filter_map(RunRecord::test).collect()
@@ -256,7 +256,7 @@ fn ideal_page(results: &Results) -> Parts<'static> {
             .enumerate()
             .map(|(i, run)| {
                 let points = run.epochs.iter().filter_map(|e| Some(Point::new(f64::from(e.epoch), e.target_kl?)));
-                Series::line(format!("{} words", grouped(run.config.data.train_words)), points.collect::<Vec<_>>())
+                Series::line(format!("{} words", grouped(run.config.data().train_words)), points.collect::<Vec<_>>())
                     .look(i)
             })
             .collect(),

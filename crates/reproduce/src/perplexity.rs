@@ -1,6 +1,6 @@
 //! Tables 1 and 2: perplexities of the four models, the paper's and ours.
 
-use bowline::config::{ModelKind, Size};
+use bowline::config::{Config, ModelKind, Size};
 use bowline::paper;
 use bowline_report::{Cell, Column, RunRecord, Table};
 
@@ -11,7 +11,8 @@ pub(super) fn table(name: &str, caption: &str, places: &[(&str, Size)], runs: &[
     for &(data, size) in places {
         for model in ModelKind::ALL {
             let of_cell = |run: &&RunRecord| {
-                run.config.data.source == data && run.config.size == size && run.config.model == model
+                let is = |c: &Config| c.data.source == data && c.size == size && c.model == model;
+                run.config.network().is_some_and(is)
             };
             let mut found: Vec<Option<&RunRecord>> = runs.iter().filter(of_cell).map(Some).collect();
             if found.is_empty() {
@@ -47,7 +48,8 @@ fn notes(runs: &[RunRecord]) -> Vec<String> {
                       is the best so far (several streams).";
     let mut notes = vec![perplexity.to_owned()];
     if !runs.is_empty() {
-        let chosen = runs.iter().map(|run| format!("{}: {}", run.name, paper::chosen(&run.config)));
+        let chosen = |run: &RunRecord| Some(format!("{}: {}", run.name, paper::chosen(run.config.network()?)));
+        let chosen = runs.iter().filter_map(chosen);
         let chosen: Vec<String> = chosen.collect();
         notes.push(format!("What the paper leaves open was chosen so. {}.", chosen.join("; ")));
     }
@@ -81,7 +83,7 @@ fn row(data: &str, size: Size, model: ModelKind, run: Option<&RunRecord>) -> Vec
         Cell::quoted(paper_test, 1),
         Cell::difference(over(test, paper_test), 2),
         run.map_or(Cell::Empty, |run| Cell::number(run.epochs.len() as f64, 0)),
-        run.map_or(Cell::Empty, |run| Cell::number(run.config.seed as f64, 0)),
+        run.and_then(|run| run.config.seed()).map_or(Cell::Empty, |seed| Cell::number(seed as f64, 0)),
         match run {
             None => Cell::Empty,
             Some(run) if run.summary.is_none() => Cell::text("not finished"),
@@ -97,15 +99,15 @@ pub fn machine_table(name: &str, runs: &[RunRecord]) -> Table {
         let summary = run.summary.as_ref()?;
         let paper = run.expected();
         Some(vec![
-            Cell::text(run.config.data.source.clone()),
-            Cell::text(run.config.size.name()),
-            Cell::text(run.config.model.name()),
+            Cell::text(run.config.data().source.clone()),
+            Cell::text(run.config.size()),
+            Cell::text(run.config.model()),
             Cell::number(summary.valid, 4),
             Cell::number(summary.test, 4),
             paper.map_or(Cell::Empty, |paper| Cell::number(paper.valid, 2)),
             paper.map_or(Cell::Empty, |paper| Cell::number(paper.test, 2)),
             Cell::number(f64::from(summary.epochs), 0),
-            Cell::number(run.config.seed as f64, 0),
+            run.config.seed().map_or(Cell::Empty, |seed| Cell::number(seed as f64, 0)),
         ])
     });
     let columns = ["data", "size", "model", "valid", "test", "paper_valid", "paper_test", "epochs", "seed"];
@@ -120,7 +122,7 @@ pub fn machine_table(name: &str, runs: &[RunRecord]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bowline::config::{Config, preset};
+    use bowline::config::preset;
     use std::fs;
 
     /// A finished run of +REAL on PTB with these settings.

@@ -2,7 +2,7 @@
 
 use bowline::corpus::Phrase;
 use bowline::error::Result;
-use bowline::predict::{Candidate, LanguageModel};
+use bowline::loaded_model::{Candidate, LoadedModel};
 use bowline_kernels::{Isa, Team};
 use bowline_report::{Cell, Column, Table};
 use std::sync::Arc;
@@ -31,15 +31,15 @@ pub struct Prediction {
 
 /// The most likely next words of each model after each phrase.
 pub fn predictions(
-    models: &[&LanguageModel],
+    models: &[&LoadedModel],
     phrases: &[(String, Option<String>)],
     team: &Arc<Team>,
     isa: Isa,
 ) -> Result<Vec<Prediction>> {
     let of_phrase = |(phrase, next): &(String, Option<String>)| {
-        let of_model = |model: &&LanguageModel| {
+        let of_model = |model: &&LoadedModel| {
             let words = Phrase::new(phrase, &model.vocabulary, model.tokenize)?;
-            Ok(model.next_words(team, isa, &words, SHOWN))
+            model.next_words(team, isa, &words, SHOWN)
         };
         let models = models.iter().map(of_model).collect::<Result<_>>()?;
         Ok(Prediction { phrase: phrase.clone(), next: next.clone(), models })

@@ -6,8 +6,8 @@
 //! probability of the nearest neighbours of the word that came, itself left out. Near is what is near in the embedding of
 //! one and the same model for all that are compared.
 
-use bowline::eval::Evaluator;
-use bowline::predict::LanguageModel;
+use bowline::error::Result;
+use bowline::loaded_model::LoadedModel;
 use bowline_kernels::{Isa, Team};
 use serde::Serialize;
 use std::sync::Arc;
@@ -30,19 +30,18 @@ pub struct Tendencies {
 
 /// Measures a model over `ids`. `neighbours` are those of [`neighbours`].
 pub fn tendencies(
-    model: &LanguageModel,
+    model: &LoadedModel,
     team: &Arc<Team>,
     isa: Isa,
     ids: &[u32],
     words: &[&str],
     neighbours: &[Vec<u32>],
-) -> Tendencies {
+) -> Result<Tendencies> {
     let watched: Vec<(String, u32)> =
         words.iter().filter_map(|&word| Some((word.to_owned(), model.vocabulary.id(word)?))).collect();
     let mut sums = vec![(0.0, 0usize); watched.len()];
     let (mut target, mut near, mut positions) = (0.0, 0.0, 0);
-    let mut evaluator = Evaluator::new(model.params.architecture(), Arc::clone(team), isa, 1);
-    evaluator.distributions(&model.params, ids, &mut |position, y| {
+    model.distributions(team, isa, ids, &mut |position, y| {
         let came = ids[position];
         let p = |id: u32| f64::from(y[id as usize]);
         for ((_, id), (sum, count)) in watched.iter().zip(&mut sums).filter(|((_, id), _)| *id != came) {
@@ -52,21 +51,22 @@ pub fn tendencies(
         target += p(came);
         near += neighbours[came as usize].iter().map(|&id| p(id)).sum::<f64>();
         positions += 1;
-    });
+    })?;
     let mean = |sum: f64, count: usize| sum / count.max(1) as f64;
-    Tendencies {
+    Ok(Tendencies {
         words: watched.into_iter().zip(&sums).map(|((word, _), &(sum, count))| (word, mean(sum, count))).collect(),
         target: mean(target, positions),
         near: mean(near, positions),
         positions,
-    }
+    })
 }
 
 /// The nearest neighbours of every word of `ids` by the cosine of their vectors; nothing for other words.
-pub fn neighbours(model: &LanguageModel, ids: &[u32]) -> Vec<Vec<u32>> {
-    let architecture = model.params.architecture();
+pub fn neighbours(model: &LoadedModel, ids: &[u32]) -> Result<Vec<Vec<u32>>> {
+    let params = model.require_network("word vectors")?;
+    let architecture = params.architecture();
     let (v, d) = (architecture.vocab, architecture.hidden);
-    let mut unit = model.params.embedding().to_vec();
+    let mut unit = params.embedding().to_vec();
     for row in unit.chunks_exact_mut(d) {
         let length = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt().max(1e-30);
         row.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
@@ -92,7 +92,7 @@ pub fn neighbours(model: &LanguageModel, ids: &[u32]) -> Vec<Vec<u32>> {
         }
         of[word] = order[..near].to_vec();
     }
-    of
+    Ok(of)
 }
 
 #[cfg(test)]
@@ -101,10 +101,10 @@ mod tests {
     use bowline::architecture::Architecture;
     use bowline::params::Params;
     use bowline::vocabulary::Vocabulary;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     /// A model that always expects the same distribution: no LSTM to speak of, a classifier bias alone.
-    fn constant(bias: &[f32]) -> LanguageModel {
+    fn constant(bias: &[f32]) -> LoadedModel {
         let words: String = (0..bias.len()).map(|i| ["<eos>\n", "<unk>\n", "the\n", "cat\n", "dog\n"][i]).collect();
         let mut params = Params::zeros(Architecture { vocab: bias.len(), hidden: 2, layers: 1, tied: false });
         if let (_, Some(b)) = params.classifier_mut() {
@@ -112,13 +112,8 @@ mod tests {
         }
         // "cat" and "dog" point the same way, the others elsewhere.
         params.embedding_mut().copy_from_slice(&[1.0, 0.0, -1.0, 0.0, 0.0, -1.0, 0.1, 1.0, 0.2, 1.0]);
-        LanguageModel {
-            folder: PathBuf::new(),
-            kind: "al".to_owned(),
-            params,
-            vocabulary: Vocabulary::from_text(Path::new("vocab.txt"), words.as_bytes()).unwrap(),
-            tokenize: false,
-        }
+        let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), words.as_bytes()).unwrap();
+        LoadedModel::network("", "al", params, vocabulary)
     }
 
     #[test]
@@ -127,7 +122,8 @@ mod tests {
         let model = constant(&p.map(f32::ln));
         let ids = [0, 2, 3, 1, 4, 0];
         let near = vec![vec![], vec![0], vec![], vec![4], vec![3]];
-        let found = tendencies(&model, &Arc::new(Team::new(1)), Isa::detect(), &ids, &["the", "<unk>", "no"], &near);
+        let found =
+            tendencies(&model, &Arc::new(Team::new(1)), Isa::detect(), &ids, &["the", "<unk>", "no"], &near).unwrap();
         assert_eq!(found.positions, 5);
         assert_eq!(found.words.iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>(), ["the", "<unk>"]);
         assert!((found.words[0].1 - 0.3).abs() < 1e-6 && (found.words[1].1 - 0.2).abs() < 1e-6);
@@ -138,7 +134,7 @@ mod tests {
     #[test]
     fn the_nearest_point_the_same_way() {
         let model = constant(&[0.0; 5]);
-        let of = neighbours(&model, &[3, 4, 3]);
+        let of = neighbours(&model, &[3, 4, 3]).unwrap();
         assert_eq!((of[3].len(), of[3].contains(&4)), (4, true));
         assert!(of[0].is_empty() && of[1].is_empty());
     }

@@ -2,21 +2,14 @@
 
 mod common;
 
-use bowline::any_model::AnyModel;
-use bowline::predictor::{
-    CacheSettings, DynamicForm, DynamicSettings, Member, Mix, Mixture, Neural, NeuralSettings, Predictor, Source,
-};
+use bowline::predictor::{CacheSettings, DynamicForm, DynamicSettings, Ensemble, Mix, NeuralSettings, Predictor};
 use bowline_kernels::{Isa, Team};
-use bowline_serve::{Offer, Options, Way};
+use bowline_serve::Options;
 use common::{Running, model};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const TEXT: &str = "the cat sat on the mat . the cat sat";
-
-fn member(seed: u64) -> Member {
-    Member::from(AnyModel::Neural(Box::new(model("one", seed))))
-}
 
 /// Learns fast and remembers much, so that whatever stays behind is seen.
 fn settings() -> NeuralSettings {
@@ -26,29 +19,24 @@ fn settings() -> NeuralSettings {
 }
 
 /// A mixture of a network that learns and remembers with another one as trained.
-fn predictor() -> Box<dyn Predictor> {
-    let one = |seed: u64, settings: NeuralSettings| {
-        let params = Arc::clone(member(seed).params().unwrap());
-        let source = Source { params, team: Arc::new(Team::new(1)), isa: Isa::detect(), scale: None };
-        Box::new(Neural::new(&source, &settings).unwrap()) as Box<dyn Predictor>
-    };
-    let members = vec![one(1, settings()), one(2, NeuralSettings::default())];
-    Box::new(Mixture::new(members, vec![0.8, 0.2], Mix::Linear).unwrap())
+fn ensemble() -> Ensemble {
+    let mut ensemble = Ensemble::new(vec![model("one", 1), model("one", 2)], Mix::Linear).unwrap();
+    ensemble.set_ways(vec![settings(), NeuralSettings::default()]).unwrap();
+    ensemble.set_weights(Some(vec![0.8, 0.2])).unwrap();
+    ensemble
 }
 
-fn way(threads: usize) -> Offer {
-    let predictors = (0..threads).map(|_| predictor()).collect();
-    let (title, details) = ("a way".to_owned(), json!({"members": 2}));
-    Offer::Way(Box::new(Way { model: member(1), title, details, predictors }))
+fn predictor() -> Box<dyn Predictor> {
+    ensemble().predictor(&Arc::new(Team::new(1)), Isa::detect()).unwrap()
 }
 
 fn running(threads: usize) -> Running {
-    let models = [way(threads), model("two", 2).into()];
+    let models = [ensemble(), model("two", 2).into()];
     Running::serving(models, Options { threads, ..Options::default() })
 }
 
 fn ids(text: &str) -> Vec<u32> {
-    let vocabulary = member(1).vocabulary;
+    let vocabulary = model("one", 1).vocabulary;
     let words = text.split_whitespace().map(|word| vocabulary.id(word).unwrap());
     std::iter::once(vocabulary.eos()).chain(words).collect()
 }
@@ -86,7 +74,7 @@ fn requests() -> Vec<Value> {
 fn every_number_is_the_predictor_s() {
     let server = running(1);
     let (mut predictor, ids) = (predictor(), ids(TEXT));
-    let words = member(1).vocabulary;
+    let words = model("one", 1).vocabulary;
     let logprobs: Vec<f64> = predictor.target_probabilities(&ids, &|| false).unwrap().iter().map(|p| p.ln()).collect();
     // Without and with the likeliest words besides.
     for top in [0, 2] {
@@ -189,14 +177,21 @@ fn a_stream_says_the_same_and_the_card_says_how_it_predicts() {
         .collect();
     assert_eq!(text, whole);
     let models = server.get("/v1/models").json();
-    assert_eq!(models["data"][0]["predictor"], json!({"title": "a way", "details": {"members": 2}}));
+    assert_eq!(
+        models["data"][0]["predictor"],
+        json!({"title": "re (dynamic + cache) + re", "details": ensemble().details()})
+    );
     assert_eq!(models["data"][1]["predictor"], Value::Null);
     assert_eq!(models["data"][0]["hidden"], 12);
 }
 
 #[test]
-fn a_way_needs_a_predictor_for_each_thread() {
+fn what_cannot_predict_is_not_served() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let started = bowline_serve::Server::new([way(1)], listener, Options { threads: 2, ..Options::default() });
-    assert!(started.is_err_and(|error| error.to_string() == "1 predictors for 2 threads"));
+    let mut lacking = ensemble();
+    // The scale of the gradients, which this form needs, is not there.
+    let dynamic = Some(DynamicSettings::of(DynamicForm::Rms));
+    lacking.set_ways(vec![NeuralSettings { dynamic, ..NeuralSettings::default() }; 2]).unwrap();
+    let started = bowline_serve::Server::new([lacking], listener, Options { threads: 2, ..Options::default() });
+    assert!(started.is_err_and(|error| error.to_string().contains("needs the scale of the gradients")));
 }

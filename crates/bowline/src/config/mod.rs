@@ -424,6 +424,11 @@ impl Config {
         Err(Error::config("precision", "this CPU has no instruction for bf16 (avx512_bf16)", advice))
     }
 
+    /// The settings of one of the paper's models, for a corpus: `ptb`, `wikitext-2`, `demo`, or a path.
+    pub fn new(size: Size, model: ModelKind, data: &str) -> Config {
+        preset(size, model, data)
+    }
+
     /// Changes settings given as `key=value` and validates the result.
     pub fn with(self, settings: &[String]) -> Result<Config> {
         let config = set::apply(self, settings)?;

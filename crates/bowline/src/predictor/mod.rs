@@ -14,8 +14,8 @@
 mod body;
 mod dynamic;
 mod em;
+mod ensemble;
 mod history;
-mod member;
 mod mixture;
 mod monte_carlo;
 mod neural;
@@ -25,14 +25,13 @@ mod settings;
 mod statistics;
 mod stored;
 mod table;
-mod telling;
 #[cfg(test)]
 mod tests;
 mod tune;
 
 pub use em::{Fit, em};
+pub use ensemble::Ensemble;
 pub use history::CacheGrid;
-pub use member::Member;
 pub use mixture::{Mix, Mixture, check_weights};
 pub use neural::{Neural, Source, Streams};
 pub use ngram::Ngram;
@@ -41,8 +40,18 @@ pub use settings::{CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettin
 pub use statistics::{GradientScale, fingerprint};
 pub use stored::{Stored, StoredMixture};
 pub use table::{PredictorRow, PredictorTable};
-pub use telling::Telling;
 pub use tune::{Found, Tuner, perplexity};
+
+use std::any::Any;
+use std::sync::Arc;
+
+/// What a predictor knew at one place of a text. Only predictors of the same making can read it.
+pub type Snapshot = Arc<dyn Any + Send + Sync>;
+
+/// What is inside a snapshot of a predictor of the same making.
+fn inside<T: 'static>(snapshot: &Snapshot) -> &T {
+    snapshot.downcast_ref().expect("a snapshot belongs to predictors of the same making")
+}
 
 /// What reads words and says what comes next. Before [`Predictor::distribution`] is asked for, one word at least must have
 /// been read; usually that is the `<eos>` before a sentence.
@@ -62,6 +71,12 @@ pub trait Predictor: Send {
     /// Reads all words of `ids` but the last, and gives the probability of each but the first, given those before it (and
     /// what was read earlier). Given up, without a result, as soon as `stop` says so.
     fn target_probabilities(&mut self, ids: &[u32], stop: &dyn Fn() -> bool) -> Option<Vec<f64>>;
+
+    /// What it knows now, to be gone back to.
+    fn snapshot(&mut self) -> Snapshot;
+
+    /// Goes back to where it, or one like it, was when it gave out a snapshot.
+    fn restore(&mut self, snapshot: &Snapshot);
 
     /// Reads `words` and gives the distribution after each of them, (words, V) into `out`.
     fn distributions(&mut self, words: &[u32], out: &mut [f32]) {

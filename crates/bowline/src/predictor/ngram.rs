@@ -1,6 +1,6 @@
 //! An n-gram model as a predictor. The first word that it reads counts as the first of a sentence.
 
-use super::Predictor;
+use super::{Predictor, Snapshot, inside};
 use crate::ngram::{NgramModel, NgramState};
 use std::sync::Arc;
 
@@ -30,6 +30,14 @@ impl Predictor for Ngram {
         for &word in words {
             self.model.step(&mut self.state, word);
         }
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        Arc::new(self.state)
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) {
+        self.state = *inside(snapshot);
     }
 
     fn distribution(&mut self, out: &mut [f32]) {

@@ -1,8 +1,9 @@
 //! A recency cache ([`crate::ngram::recency`]) on top of another predictor.
 
-use super::Predictor;
+use super::{Predictor, Snapshot, inside};
 use crate::error::Result;
 use crate::ngram::recency::{RecencyCache, RecencySettings};
+use std::sync::Arc;
 
 /// A predictor with a recency cache.
 pub struct Recency {
@@ -32,6 +33,16 @@ impl Predictor for Recency {
     fn observe(&mut self, words: &[u32]) {
         self.inner.observe(words);
         words.iter().for_each(|&word| self.cache.update(word));
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        Arc::new((self.inner.snapshot(), self.cache.clone()))
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) {
+        let (inner, cache): &(Snapshot, RecencyCache) = inside(snapshot);
+        self.inner.restore(inner);
+        self.cache.clone_from(cache);
     }
 
     fn distribution(&mut self, out: &mut [f32]) {

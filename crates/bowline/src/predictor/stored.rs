@@ -19,7 +19,7 @@ const AGAIN: &str = "remove the file, and find the settings again with `bowline 
 pub struct Stored {
     /// Version of this file's format.
     pub version: u32,
-    /// What the model is, see [`super::Member::mark`].
+    /// What the model is, see [`crate::loaded_model::LoadedModel::mark`].
     pub model: String,
     /// SHA-256 of the validation text.
     pub valid_sha256: String,

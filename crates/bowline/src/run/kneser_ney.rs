@@ -4,6 +4,7 @@
 //! done again from the beginning by `bowline resume`.
 
 use super::checkpoint::{CurvePoint, Position};
+use super::config::RunConfig;
 use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
@@ -68,7 +69,7 @@ impl NgramConfig {
     }
 
     /// Reads a run's `config.toml`, if it is that of a Kneser-Ney run.
-    fn read(path: &Path) -> Result<Option<NgramConfig>> {
+    pub(super) fn read(path: &Path) -> Result<Option<NgramConfig>> {
         #[derive(Deserialize)]
         struct Kind {
             model: String,
@@ -101,7 +102,7 @@ pub fn start_ngram(dir: &Path, config: &NgramConfig, session: Session, watch: &m
     let corpus = open_corpus(&config.data)?;
     folder.create()?;
     let _lock = folder.lock()?;
-    let text = toml::to_string(config).map_err(|e| Error::config("config", e.to_string(), "another value"))?;
+    let text = RunConfig::Ngrams(config.clone()).to_toml()?;
     atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))?;
     build(&folder, config, &corpus, session, begin, watch)
 }
@@ -285,8 +286,8 @@ fn card_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::any_model::AnyModel;
     use crate::event::Progress;
+    use crate::loaded_model::LoadedModel;
     use bowline_kernels::Isa;
 
     struct Quiet(Vec<String>);
@@ -329,14 +330,15 @@ mod tests {
         let summary = finished(start_ngram(&run, &config(3), SESSION, &mut watch).unwrap());
         assert_eq!((summary.model.as_str(), summary.size.as_str()), ("kn", "3-gram"));
         let corpus = open_corpus(&config(3).data).unwrap();
-        let AnyModel::Ngram(model) = AnyModel::load(&run).unwrap() else { panic!("a network?") };
-        let nll = model.model.nll(&corpus.test.ids);
-        let score = Evaluation::of(&corpus.test.ids, &nll, None, model.model.eos(), 1).all;
+        let loaded = LoadedModel::load(&run).unwrap();
+        let model = loaded.require_ngrams().unwrap();
+        let nll = model.nll(&corpus.test.ids);
+        let score = Evaluation::of(&corpus.test.ids, &nll, None, model.eos(), 1).all;
         assert_eq!((score.perplexity, score.tokens), (summary.test, summary.tokens[1]));
         assert_eq!(Summary::read(&run.join("summary.json")).unwrap(), summary);
         // With its cache it predicts the validation split no worse than without.
-        let nll = model.model.nll(&corpus.valid.ids);
-        let cached = recency::nll(model.recency.unwrap(), model.model.eos(), &corpus.valid.ids, &nll).unwrap();
+        let nll = model.nll(&corpus.valid.ids);
+        let cached = recency::nll(loaded.recency().unwrap(), model.eos(), &corpus.valid.ids, &nll).unwrap();
         assert!(cached.iter().sum::<f64>() < nll.iter().sum::<f64>() + 1e-6);
 
         // Resuming it says the same; without its summary, and its model, all is done again.

@@ -13,6 +13,7 @@ mod branch;
 mod card;
 mod checkpoint;
 mod clock;
+mod config;
 mod folder;
 mod kneser_ney;
 mod log;
@@ -24,6 +25,7 @@ mod truth;
 pub use branch::{branch, branch_as};
 pub(crate) use checkpoint::infinite_if_null;
 pub use checkpoint::{Best, CurvePoint, Position};
+pub use config::RunConfig;
 pub use folder::RunFolder;
 pub use kneser_ney::{DEFAULT_ORDER, NgramConfig, start_ngram};
 pub use summary::{Summary, Timing};
@@ -33,8 +35,27 @@ use crate::config::{Config, DataConfig};
 use crate::corpus::{Corpus, Options};
 use crate::data;
 use crate::error::{Error, Result};
+use crate::event::{Event, Progress};
 use bowline_demo as demo;
+use bowline_kernels::Isa;
 use std::path::Path;
+
+/// All threads of the machine, with its best instructions.
+impl Default for Session {
+    fn default() -> Session {
+        Session { threads: std::thread::available_parallelism().map_or(1, usize::from), isa: Isa::detect() }
+    }
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn event(&mut self, _: &Event) {}
+    fn progress(&mut self, _: &Progress) {}
+    fn notice(&mut self, _: &str) {}
+    fn stop(&self) -> bool {
+        false
+    }
+}
 
 /// Opens the corpus that the settings name: `demo`, a public one that `bowline data get` has brought, or a path; and cuts
 /// it to the piece they ask for. The vocabulary is that of the whole training text.

@@ -34,9 +34,9 @@ struct Answer {
 struct RunAnswer {
     run: PathBuf,
     model: &'static str,
-    size: &'static str,
+    size: String,
     data: String,
-    seed: u64,
+    seed: Option<u64>,
     finished: bool,
     epochs: usize,
     /// Of the kept model; for a run that is not finished, the best so far as measured during training.
@@ -72,10 +72,10 @@ fn answer(run: &RunRecord) -> RunAnswer {
     let (paper, comparison) = (run.expected(), run.comparison());
     RunAnswer {
         run: run.dir.clone(),
-        model: run.config.model.name(),
-        size: run.config.size.name(),
-        data: run.config.data.source.clone(),
-        seed: run.config.seed,
+        model: run.config.model(),
+        size: run.config.size(),
+        data: run.config.data().source.clone(),
+        seed: run.config.seed(),
         finished: run.summary.is_some(),
         epochs: run.epochs.len(),
         valid: run.valid(),

@@ -7,7 +7,7 @@ use crate::terminal::{Terminal, duration, grouped, note};
 use bowline::bench;
 use bowline::config::{Config, ModelKind, Training};
 use bowline::corpus::{Split, SplitName, find_split};
-use bowline::predict::LanguageModel;
+use bowline::loaded_model::LoadedModel;
 use bowline::run::{self, Outcome, Session};
 use bowline::storage::atomic;
 use bowline::{data, subspace};
@@ -335,12 +335,14 @@ fn gather(options: &ReproduceOptions, experiment: Experiment, cells: &[Cell]) ->
         let dir = options.out.join(&cell.folder);
         match experiment {
             Experiment::Figure1 if finished => {
-                let model = LanguageModel::load(&dir)?;
-                results.distances.push((cell.clone(), subspace::of_model(&model.params).distance));
+                let model = LoadedModel::load(&dir)?;
+                results
+                    .distances
+                    .push((cell.clone(), subspace::of_model(model.require_network("word vectors")?).distance));
             }
             Experiment::Table4 if finished => {
                 results.names.push(format!("{}, {}", cell.config.model.title(), cell.config.size.name()));
-                models.push((cell, LanguageModel::load(&dir)?));
+                models.push((cell, LoadedModel::load(&dir)?));
             }
             _ => {}
         }
@@ -352,13 +354,13 @@ fn gather(options: &ReproduceOptions, experiment: Experiment, cells: &[Cell]) ->
         results.floor = Some(truth.floor(&splits.test)?.perplexity());
     }
     if let Some((cell, last)) = models.last() {
-        let all: Vec<&LanguageModel> = models.iter().map(|(_, model)| model).collect();
+        let all: Vec<&LoadedModel> = models.iter().map(|(_, model)| model).collect();
         results.predictions = reproduce::predictions(&all, &phrases(options), &team, Isa::detect())?;
         note(format_args!("measuring the models over the test split"));
         let test = test_split(cell, last)?;
-        let near = reproduce::neighbours(last, &test.ids);
+        let near = reproduce::neighbours(last, &test.ids)?;
         for model in all {
-            results.tendencies.push(reproduce::tendencies(model, &team, Isa::detect(), &test.ids, &WATCHED, &near));
+            results.tendencies.push(reproduce::tendencies(model, &team, Isa::detect(), &test.ids, &WATCHED, &near)?);
         }
     }
     Ok(results)
@@ -369,7 +371,7 @@ fn phrases(options: &ReproduceOptions) -> Vec<(String, Option<String>)> {
     papers.chain(options.phrases.iter().map(|phrase| (phrase.clone(), None))).collect()
 }
 
-fn test_split(cell: &Cell, model: &LanguageModel) -> bowline::Result<Split> {
+fn test_split(cell: &Cell, model: &LoadedModel) -> bowline::Result<Split> {
     let source = &cell.config.data.source;
     let path = match data::by_name(source) {
         Some(corpus) => data::locate(corpus, &data::Environment::current())?,

@@ -1,7 +1,7 @@
 //! `bowline subspace`: how far a model's classifier is from its word vectors.
 
 use super::print_json;
-use bowline::predict::LanguageModel;
+use bowline::loaded_model::LoadedModel;
 use bowline::subspace::{self, Distance};
 use clap::Args;
 use serde::Serialize;
@@ -28,9 +28,10 @@ struct Answer<'a> {
 }
 
 pub fn run(options: &SubspaceOptions) -> anyhow::Result<ExitCode> {
-    let model = LanguageModel::load(&options.model)?;
-    let architecture = model.params.architecture();
-    let distance = subspace::of_model(&model.params);
+    let model = LoadedModel::load(&options.model)?;
+    let params = model.require_network("word vectors")?;
+    let architecture = params.architecture();
+    let distance = subspace::of_model(params);
     if options.json {
         print_json(&Answer { model: &model.kind, tied: architecture.tied, vocab: architecture.vocab, distance })?;
         return Ok(ExitCode::SUCCESS);

@@ -22,10 +22,11 @@ use std::path::Path;
 
 use crate::protobuf::Message;
 use bowline::error::{Error, Result};
-use bowline::model_folder::{self, ModelFolder};
+use bowline::loaded_model::LoadedModel;
+use bowline::model_folder;
+use bowline::params::Params;
 use bowline::storage::atomic;
 use bowline::storage::tensor_file::{HASH_KEY, sha256};
-use bowline::vocabulary::Vocabulary;
 
 /// What one call of the model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,20 +58,18 @@ const LONGEST: u64 = i32::MAX as u64;
 
 /// Writes the model in `folder` (or in the folder of a run) to `out`; returns the number of bytes.
 pub fn export(folder: &Path, form: Form, out: &Path) -> Result<u64> {
-    let folder = model_folder::resolve(folder)?;
-    let model = ModelFolder::load(&folder)?;
-    let words = folder.join(model_folder::VOCABULARY);
-    let vocabulary = Vocabulary::from_text(&words, model.vocabulary.as_bytes())?;
-    check_length(out, estimate(&model))?;
-    let message = message(&model, &vocabulary, form);
+    let model = LoadedModel::load(folder)?;
+    let params = model.require_network("layers that ONNX could run")?;
+    check_length(out, estimate(params))?;
+    let message = message(&model, params, form);
     check_length(out, message.len())?;
     atomic::write(out, |out| message.write(out))?;
     Ok(message.len())
 }
 
 /// The least that the file can have: its weights. PyTorch's second bias is in the file as ONNX's.
-fn estimate(model: &ModelFolder) -> u64 {
-    let a = model.params.architecture();
+fn estimate(params: &Params) -> u64 {
+    let a = params.architecture();
     4 * (a.parameters() + a.layers * 4 * a.hidden) as u64
 }
 
@@ -87,14 +86,15 @@ fn check_length(out: &Path, bytes: u64) -> Result<()> {
 }
 
 /// The whole file: a `ModelProto`.
-fn message<'a>(model: &'a ModelFolder, vocabulary: &Vocabulary, form: Form) -> Message<'a> {
+fn message<'a>(model: &LoadedModel, params: &'a Params, form: Form) -> Message<'a> {
+    let vocabulary = &model.vocabulary;
     let pair = |(key, value): (&str, String)| Message::new().text(1, &format!("bowline.{key}")).text(2, &value);
     let kept = |key: &str| model.metadata.get(key).cloned();
     let metadata = [
-        ("model", Some(model.model.clone())),
+        ("model", Some(model.kind.clone())),
         ("form", Some(form.name().to_owned())),
         ("vocabulary", Some(model_folder::VOCABULARY.to_owned())),
-        ("vocabulary_sha256", Some(sha256(model.vocabulary.as_bytes()))),
+        ("vocabulary_sha256", Some(sha256(vocabulary.to_text().as_bytes()))),
         ("weights_sha256", kept(HASH_KEY)),
         ("eos", Some(vocabulary.eos().to_string())),
         ("unk", vocabulary.unk().map(|id| id.to_string())),
@@ -104,7 +104,7 @@ fn message<'a>(model: &'a ModelFolder, vocabulary: &Vocabulary, form: Form) -> M
         .int(1, FORMAT)
         .text(2, "bowline")
         .text(3, env!("CARGO_PKG_VERSION"))
-        .message(7, graph::graph(&model.params, form))
+        .message(7, graph::graph(params, form))
         .message(8, Message::new().text(1, "").int(2, OPERATORS));
     for (key, value) in metadata {
         if let Some(value) = value {

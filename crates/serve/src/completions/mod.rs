@@ -33,10 +33,10 @@ pub async fn completions(State(app): Shared, request: Request) -> Result<Respons
 impl CompletionRequest {
     /// What the engine is to do.
     fn job(&self, app: &App) -> Job {
-        let model = &app.models[self.model].model;
+        let model = app.models[self.model].model();
         let top = self.logprobs.unwrap_or(0);
         let sequence = |(number, prompt): (usize, &request::Prompt)| {
-            let start = (!prompt.begins_itself(model)).then(|| model.vocabulary().eos());
+            let start = (!prompt.begins_itself(model)).then(|| model.vocabulary.eos());
             let draw = |choice: usize| {
                 let sample = (number * self.choices + choice) as u64;
                 Draw { sampling: self.sampling, seed: self.seed, sample, words: self.words, top }
@@ -76,7 +76,7 @@ impl Answer {
 
     /// Takes a part of the engine's answer; what there is to say, by the number of the choice.
     fn take(&mut self, part: Part) -> Vec<(usize, Saying)> {
-        let (model, request) = (&self.app.models[self.request.model].model, &self.request);
+        let (model, request) = (self.app.models[self.request.model].model(), &self.request);
         match part {
             Part::Read(sequence, reading) => (0..request.choices)
                 .map(|draw| sequence * request.choices + draw)

@@ -4,11 +4,12 @@
 #![allow(dead_code)]
 
 use bowline::architecture::Architecture;
+use bowline::loaded_model::LoadedModel;
 use bowline::params::Params;
-use bowline::predict::LanguageModel;
+use bowline::predictor::Ensemble;
 use bowline::rng::{Purpose, Stream, unit};
 use bowline::vocabulary::Vocabulary;
-use bowline_serve::{Limits, Offer, Options, Server, StopHandle};
+use bowline_serve::{Limits, Options, Server, StopHandle};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,13 +21,13 @@ use std::time::Duration;
 pub const WORDS: &str = "the <unk> <eos> cat dog sat on mat ran fast . slow a hat";
 
 /// A model whose weights are chance.
-pub fn model(name: &str, seed: u64) -> LanguageModel {
+pub fn model(name: &str, seed: u64) -> LoadedModel {
     let text = WORDS.replace(' ', "\n") + "\n";
     let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), text.as_bytes()).unwrap();
     let mut params =
         Params::zeros(Architecture { vocab: vocabulary.len(), hidden: 12, layers: 2, tied: seed.is_multiple_of(2) });
     Stream::new(seed, Purpose::Weights, 0).fill(params.data_mut(), |r| 2.0 * unit(r) - 1.0);
-    LanguageModel { folder: name.into(), kind: "re".into(), params, vocabulary, tokenize: false }
+    LoadedModel::network(name, "re", params, vocabulary)
 }
 
 /// A server at work, until it is dropped.
@@ -49,7 +50,7 @@ impl Running {
         Running::serving([model("one", 1), model("two", 2)], Options { threads: 1, ..options })
     }
 
-    pub fn serving(models: impl IntoIterator<Item = impl Into<Offer>>, options: Options) -> Running {
+    pub fn serving(models: impl IntoIterator<Item = impl Into<Ensemble>>, options: Options) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server::new(models, listener, options).unwrap();
         let (address, stop) = (server.address().unwrap(), server.stop_handle());

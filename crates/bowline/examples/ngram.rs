@@ -1,9 +1,8 @@
 //! The log10 probability of each sentence of a text under an n-gram model, one a line, as other n-gram tools give it:
-//! `cargo run --release -p bowline --example ngram_sentences -- RUN TEXT`.
+//! `cargo run --release -p bowline --example ngram -- RUN TEXT`.
 
-use bowline::Result;
 use bowline::corpus::Split;
-use bowline::model_folder::{NgramFolder, resolve};
+use bowline::{LoadedModel, Result};
 use std::io::{BufWriter, Write, stdout};
 use std::path::Path;
 
@@ -18,8 +17,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 }
 
 fn sentences(model: &Path, text: &Path) -> Result<Vec<f64>> {
-    let NgramFolder { model, vocabulary, tokenize, .. } = NgramFolder::load(&resolve(model)?)?;
-    let split = Split::read(text, &vocabulary, tokenize)?;
+    let loaded = LoadedModel::load(model)?;
+    let (model, vocabulary) = (loaded.require_ngrams()?, &loaded.vocabulary);
+    let split = Split::read(text, vocabulary, loaded.tokenize)?;
     let mut state = model.start();
     let score = |sentence: &[u32]| sentence.iter().map(|&word| model.step(&mut state, word).log10()).sum();
     Ok(split.ids.split_inclusive(|&id| id == vocabulary.eos()).map(score).collect())
