@@ -33,7 +33,8 @@ impl Model {
         Model { name: name.to_owned(), settings: Vec::new() }
     }
 
-    /// From `real` or `real+KEY=VALUE+KEY=VALUE`. The program itself checks the names.
+    /// From `real` or `real+KEY=VALUE+KEY=VALUE`, where `isa=avx2` asks for an instruction set. The program itself checks the
+    /// names.
     pub fn parse(text: &str) -> Result<Model> {
         let mut parts = text.split('+').map(str::to_owned);
         let name = parts.next().unwrap_or_default();
@@ -112,9 +113,13 @@ impl Contender {
             Contender::Bowline { model, threads, .. } => {
                 let mut command = Command::new(&tools.bowline);
                 command.args(["bench", "--json", "--model", &model.name, "--threads", &threads.to_string()]);
-                model.settings.iter().for_each(|setting| {
-                    command.args(["--set", setting]);
-                });
+                for setting in &model.settings {
+                    // The instruction set is the process's, not a setting of the model.
+                    match setting.strip_prefix("isa=") {
+                        Some(isa) => command.args(["--isa", isa]),
+                        None => command.args(["--set", setting]),
+                    };
+                }
                 command
             }
             Contender::Peer(name) => {

@@ -9,6 +9,7 @@ mod child;
 mod contender;
 mod machine;
 mod options;
+mod readme;
 mod table;
 
 use anyhow::{Context, Result, ensure};
@@ -31,6 +32,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     let options = Options::parse(arguments)?;
     match &options.from {
+        _ if options.readme => readme::renew(),
         Some(raw) => render(raw),
         None => measure(&options),
     }
@@ -88,17 +90,20 @@ fn measure(options: &Options) -> Result<()> {
 
 /// Makes `table.md` beside a `raw.jsonl`.
 fn render(raw: &Path) -> Result<()> {
-    let text = fs::read_to_string(raw).with_context(|| format!("{}: cannot read", raw.display()))?;
-    let lines = text
-        .lines()
-        .enumerate()
-        .map(|(i, line)| serde_json::from_str(line).with_context(|| format!("{}:{}: is no JSON", raw.display(), i + 1)))
-        .collect::<Result<Vec<Value>>>()?;
-    let table = table::render(&lines).with_context(|| raw.display().to_string())?;
+    let table = table::render(&read_lines(raw)?).with_context(|| raw.display().to_string())?;
     let path = raw.with_file_name("table.md");
     fs::write(&path, table).with_context(|| format!("{}: cannot write", path.display()))?;
     eprintln!("{}", path.display());
     Ok(())
+}
+
+/// The lines of a `raw.jsonl`.
+fn read_lines(raw: &Path) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(raw).with_context(|| format!("{}: cannot read", raw.display()))?;
+    text.lines()
+        .enumerate()
+        .map(|(i, line)| serde_json::from_str(line).with_context(|| format!("{}:{}: is no JSON", raw.display(), i + 1)))
+        .collect()
 }
 
 /// The folder of this run, made new. A folder with a run in it is never written to.
