@@ -1,6 +1,9 @@
 //! The log-probability of each line of standard input, and how a model would continue it:
 //! `cargo run --release -p bowline --example score -- MODEL < TEXT`. MODEL is the folder of any model or run.
 
+// An example is a program, and programs print; the library does not.
+#![allow(clippy::print_stdout)]
+
 use bowline::score::{Continuation, Sampling, Sentence};
 use bowline::{LoadedModel, Reader};
 use std::io::stdin;

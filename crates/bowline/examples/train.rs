@@ -1,6 +1,9 @@
 //! Trains a small network on a text and says how well it learned:
 //! `cargo run --release -p bowline --example train -- TEXT RUN`.
 
+// An example is a program, and programs print; the library does not.
+#![allow(clippy::print_stdout)]
+
 use bowline::run::Outcome;
 use bowline::{Config, Event, ModelKind, Session, Size, Watch, start};
 use std::path::Path;

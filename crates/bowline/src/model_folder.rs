@@ -11,7 +11,7 @@
 
 mod card;
 mod config;
-mod ngram;
+mod ngram_files;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +21,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use card::ModelCard;
-pub use ngram::{NgramFolder, is_ngram};
+pub use ngram_files::{NgramFolder, is_ngram};
 
 use crate::architecture::Tensor;
 use crate::error::{Error, Result};

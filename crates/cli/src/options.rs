@@ -42,7 +42,7 @@ pub enum Command {
     /// The paper's tables and figures, cell by cell, beside the paper's numbers
     Reproduce(ReproduceOptions),
     /// A page with the curves and results of runs, beside the paper's
-    Report(crate::commands::report::Options),
+    Report(crate::commands::report::ReportOptions),
     /// How likely sentences are, word by word
     Score(crate::commands::score::ScoreOptions),
     /// Search n-best lists anew with a model

@@ -27,7 +27,7 @@ mod words;
 mod yardstick;
 
 pub use error::NotOfThisGrammar;
-pub use truth::{State, Truth};
+pub use truth::{Beliefs, Truth};
 pub use yardstick::{Floor, Yardstick};
 
 /// The seed of the corpus that is meant when no seed is named. With it every word of the grammar occurs in train.

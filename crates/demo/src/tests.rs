@@ -29,7 +29,7 @@ fn sha256(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn after(truth: &Truth, words: &str) -> State {
+fn after(truth: &Truth, words: &str) -> Beliefs {
     words.split_whitespace().fold(truth.start(), |state, word| {
         truth.advance(&state, truth.word_index(word).unwrap()).unwrap_or_else(|| panic!("cannot say {word} in {words}"))
     })

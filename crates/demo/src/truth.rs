@@ -1,6 +1,6 @@
 //! The grammar as a language model: the exact distribution of the next word.
 //!
-//! A [`State`] is what a listener knows after the words so far: the probability of standing at each node of the
+//! A [`Beliefs`] is what a listener knows after the words so far: the probability of standing at each node of the
 //! automaton. Hearing a word is one step of the forward recursion: every edge with that word carries its node's
 //! probability on, and the result is divided by its sum, which is the probability the word had. Nothing is sampled and
 //! nothing is estimated; the numbers are exact up to the rounding of `f64`.
@@ -19,7 +19,7 @@ pub struct Truth {
 
 /// What the words so far say about where the speaker stands. After `<eos>` this is [`Truth::start`] again.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub struct Beliefs {
     /// (node, probability), ordered by node, summing to one.
     nodes: Vec<(u32, f64)>,
 }
@@ -54,12 +54,12 @@ impl Truth {
     }
 
     /// The beginning of a sentence.
-    pub fn start(&self) -> State {
-        State { nodes: vec![(Automaton::START, 1.0)] }
+    pub fn start(&self) -> Beliefs {
+        Beliefs { nodes: vec![(Automaton::START, 1.0)] }
     }
 
     /// The words that may come next with their exact probabilities, ordered by index; the others have probability 0.
-    pub fn distribution(&self, state: &State) -> Vec<(usize, f64)> {
+    pub fn distribution(&self, state: &Beliefs) -> Vec<(usize, f64)> {
         let mut dense = vec![0.0; self.automaton.words.len()];
         for &(node, weight) in &state.nodes {
             for edge in self.automaton.edges(node) {
@@ -70,7 +70,7 @@ impl Truth {
     }
 
     /// The state after one more word; `None` if the grammar cannot say it here.
-    pub fn advance(&self, state: &State, word: usize) -> Option<State> {
+    pub fn advance(&self, state: &Beliefs, word: usize) -> Option<Beliefs> {
         self.follow(state, |edges| {
             // Edges are ordered by word.
             let first = edges.partition_point(|edge| (edge.word as usize) < word);
@@ -81,12 +81,12 @@ impl Truth {
 
     /// The state after one more word of which it is only known that `is_candidate` holds for it; `None` if the grammar
     /// can say no such word here.
-    pub fn advance_any(&self, state: &State, is_candidate: impl Fn(usize) -> bool) -> Option<State> {
+    pub fn advance_any(&self, state: &Beliefs, is_candidate: impl Fn(usize) -> bool) -> Option<Beliefs> {
         self.follow(state, |edges| edges.iter().filter(|edge| is_candidate(edge.word as usize)))
     }
 
     /// One step of the recursion, along the edges that are taken from those of each node.
-    fn follow<'a, Edges>(&'a self, state: &State, taken: impl Fn(&'a [Edge]) -> Edges) -> Option<State>
+    fn follow<'a, Edges>(&'a self, state: &Beliefs, taken: impl Fn(&'a [Edge]) -> Edges) -> Option<Beliefs>
     where
         Edges: Iterator<Item = &'a Edge>,
     {
@@ -104,11 +104,11 @@ impl Truth {
         });
         let total: f64 = nodes.iter().map(|(_, weight)| weight).sum();
         nodes.iter_mut().for_each(|(_, weight)| *weight /= total);
-        (!nodes.is_empty()).then_some(State { nodes })
+        (!nodes.is_empty()).then_some(Beliefs { nodes })
     }
 
     /// The exact entropy of the next word, in nats.
-    pub fn entropy(&self, state: &State) -> f64 {
+    pub fn entropy(&self, state: &Beliefs) -> f64 {
         entropy(&self.distribution(state))
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use super::truth::{State, Truth, entropy};
+use super::truth::{Beliefs, Truth, entropy};
 use crate::error::NotOfThisGrammar;
 
 type Result<T> = std::result::Result<T, NotOfThisGrammar>;
@@ -20,7 +20,7 @@ pub struct Yardstick<'a> {
     ids: Vec<u32>,
     /// For each id of the reader, the words of the truth behind it.
     words: HashMap<u32, Vec<usize>>,
-    state: State,
+    state: Beliefs,
     /// (id, probability) of the next word, ordered by id.
     next: Vec<(u32, f64)>,
     position: usize,

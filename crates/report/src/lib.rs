@@ -24,7 +24,7 @@ pub use chart::{Chart, Point, Reference, Series};
 pub use curves::{divergence_chart, learning_rate_chart, training_chart, validation_chart};
 pub use page::{Block, Figure, Page, Section};
 pub use predictors::predictors_section;
-pub use record::{Beginning, Measured, RunRecord, State, read_runs};
+pub use record::{Beginning, Measured, RunRecord, Stage, read_runs};
 pub use scale::{Axis, Scale};
 pub use table::{Align, Cell, Column, Table};
 pub use text::{date, duration};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum State {
+pub enum Stage {
     /// Over; there is a summary.
     Finished,
     /// In the middle of an epoch: the last that was heard of it.
@@ -76,7 +76,7 @@ pub struct RunRecord {
     /// How often it was gone on with after a stop.
     pub resumed: usize,
     /// How far it is.
-    pub state: State,
+    pub state: Stage,
     /// The result.
     pub summary: Option<Summary>,
     /// Its ways of predicting, if they were measured.
@@ -101,7 +101,7 @@ impl RunRecord {
             epochs: Vec::new(),
             second_training: None,
             resumed: 0,
-            state: if summary.is_some() { State::Finished } else { State::Between },
+            state: if summary.is_some() { Stage::Finished } else { Stage::Between },
             summary,
             predictors: Measured::read(&folder)?,
         };
@@ -118,12 +118,12 @@ impl RunRecord {
                 self.beginning = Some(Beginning { time, version, data_sha256, vocab, words, parameters, machine });
             }
             Event::Resume { .. } => self.resumed += 1,
-            Event::Progress(last) if !finished => self.state = State::Within(last),
+            Event::Progress(last) if !finished => self.state = Stage::Within(last),
             Event::Progress(_) => {}
             Event::Epoch(end) => {
                 self.epochs.push(end);
                 if !finished {
-                    self.state = State::Between;
+                    self.state = Stage::Between;
                 }
             }
             Event::SecondTraining { epoch } => self.second_training = Some(epoch),
@@ -163,11 +163,11 @@ impl RunRecord {
     pub fn progress(&self) -> String {
         let total = self.config.total_epochs();
         match (self.state, &self.summary) {
-            (State::Finished, Some(summary)) => match summary.ended.as_str() {
+            (Stage::Finished, Some(summary)) => match summary.ended.as_str() {
                 "patience" => format!("finished after {} of {total} epochs, out of patience", summary.epochs),
                 _ => format!("finished, {} epochs", summary.epochs),
             },
-            (State::Within(last), _) => {
+            (Stage::Within(last), _) => {
                 let percent = 100 * last.epoch_step / last.epoch_steps.max(1);
                 format!("not finished: epoch {} of {total}, {percent}% done", last.epoch)
             }

@@ -3,7 +3,7 @@
 use super::curves::{divergence_chart, learning_rate_chart, training_chart, validation_chart};
 use super::page::{Block, Page, Section};
 use super::predictors::predictors_section;
-use super::record::{RunRecord, State};
+use super::record::{RunRecord, Stage};
 use super::table::{Cell, Column, Table};
 use super::text::{date, duration, number};
 use bowline::paper::BAND;
@@ -137,7 +137,7 @@ pub fn run_section(run: &RunRecord) -> Section {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact("state", run.progress());
-    if let State::Within(last) = run.state {
+    if let Stage::Within(last) = run.state {
         fact("training perplexity of this epoch so far", number(last.perplexity, 1));
         fact("time left, about", duration(last.eta_seconds));
     }

@@ -1,6 +1,6 @@
 //! The page about runs, from folders written by hand.
 
-use super::super::record::{State, read_runs};
+use super::super::record::{Stage, read_runs};
 use super::super::xml_check::check;
 use super::*;
 use bowline::config::{Config, ModelKind, Size, preset};
@@ -70,11 +70,11 @@ fn three_runs(dir: &Path) -> Vec<PathBuf> {
 fn finished_and_unfinished_runs_stand_side_by_side() {
     let dir = tempfile::tempdir().unwrap();
     let runs = read_runs(&three_runs(dir.path())).unwrap();
-    assert_eq!(runs[0].state, State::Finished);
+    assert_eq!(runs[0].state, Stage::Finished);
     assert_eq!((runs[0].second_training, runs[0].epochs.len()), (Some(2), 2));
     assert!(runs[0].comparison().unwrap().inside);
     assert!(
-        matches!(runs[1].state, State::Within(progress) if progress.epoch_step == 334 && progress.perplexity.is_infinite())
+        matches!(runs[1].state, Stage::Within(progress) if progress.epoch_step == 334 && progress.perplexity.is_infinite())
     );
     assert_eq!((runs[1].valid(), runs[1].test(), runs[1].resumed), (Some(170.25), None, 1));
     assert_eq!(runs[1].progress(), "not finished: epoch 3 of 55, 25% done");
@@ -168,7 +168,7 @@ fn the_kept_results_can_be_read() {
     assert!(dirs.len() >= 4, "{dirs:?}");
     let runs = read_runs(&dirs).unwrap();
     for run in &runs {
-        assert_eq!(run.state, State::Finished, "{}", run.name);
+        assert_eq!(run.state, Stage::Finished, "{}", run.name);
         assert!(run.test().is_some_and(f64::is_finite) && !run.epochs.is_empty(), "{}", run.name);
     }
     assert!(training_page(&runs).html().len() > 10_000);

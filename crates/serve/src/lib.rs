@@ -1,6 +1,6 @@
 //! Bowline's HTTP server: the completions API of other servers, a smaller one of its own, and a page to play with.
 //!
-//! A request passes the checks of [`guard`](Options::api_key), is read within the [`Limits`], and becomes a job for the
+//! A request passes the checks of [`guard`](ServerOptions::api_key), is read within the [`Limits`], and becomes a job for the
 //! *engine*, whose workers read the jobs that are there at the same time as batches. `docs/serve.md` describes the API.
 #![forbid(unsafe_code)]
 
@@ -85,7 +85,7 @@ impl Limits {
 
 /// How to serve.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ServerOptions {
     /// What clients must know, if not everybody may ask.
     pub api_key: Option<String>,
     /// Names under which the server may be reached, besides addresses and `localhost`.
@@ -124,7 +124,7 @@ impl Server {
     pub fn new(
         models: impl IntoIterator<Item = impl Into<Ensemble>>,
         listener: TcpListener,
-        options: Options,
+        options: ServerOptions,
     ) -> bowline::Result<Server> {
         let (limits, workers) = (options.limits, options.threads.max(1));
         let mut served: Vec<ServedModel> = Vec::new();

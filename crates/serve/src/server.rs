@@ -81,7 +81,7 @@ async fn connection(
             use tower_service::Service;
             let response = router.call(request.map(Body::new)).await?;
             connection.works();
-            Ok::<_, std::convert::Infallible>(response.map(|body| Answer { body, connection }))
+            Ok::<_, std::convert::Infallible>(response.map(|body| ReplyBody { body, connection }))
         }
     });
     let mut http = http1::Builder::new();
@@ -103,18 +103,18 @@ async fn connection(
 }
 
 /// The body of an answer. When it is dropped, it has been sent, and its connection waits for the next request.
-struct Answer {
+struct ReplyBody {
     body: Body,
     connection: Arc<Connection>,
 }
 
-impl Drop for Answer {
+impl Drop for ReplyBody {
     fn drop(&mut self) {
         self.connection.waits();
     }
 }
 
-impl hyper::body::Body for Answer {
+impl hyper::body::Body for ReplyBody {
     type Data = <Body as hyper::body::Body>::Data;
     type Error = <Body as hyper::body::Body>::Error;
 

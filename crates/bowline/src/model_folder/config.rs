@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ngram::is_ngram_kind;
+use super::ngram_files::is_ngram_kind;
 use crate::architecture::Architecture;
 use crate::error::{Error, Result};
 use crate::storage::printable;

@@ -8,7 +8,7 @@ use super::{Mix, Mixture, NeuralSettings, Predictor, Recency, check_weights};
 use crate::error::{Error, Result};
 use crate::eval::Evaluator;
 use crate::loaded_model::LoadedModel;
-use crate::ngram::recency::RecencySettings;
+use crate::predictor::recency_cache::RecencySettings;
 use crate::score::Reader;
 use bowline_kernels::{Isa, Team};
 use serde_json::{Value, json};

@@ -19,28 +19,29 @@ mod history;
 mod mixture;
 mod monte_carlo;
 mod neural;
-mod ngram;
+mod ngram_predictor;
 mod recency;
+pub mod recency_cache;
 mod settings;
 mod statistics;
-mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
 mod tune;
+mod tuned;
 
 pub use em::{Fit, em};
 pub use ensemble::Ensemble;
 pub use history::CacheGrid;
 pub use mixture::{Mix, Mixture, check_weights};
 pub use neural::{Neural, Source, Streams};
-pub use ngram::Ngram;
+pub use ngram_predictor::Ngram;
 pub use recency::Recency;
 pub use settings::{CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettings, NeuralSettings, short};
 pub use statistics::{GradientScale, fingerprint};
-pub use stored::{Stored, StoredMixture};
 pub use table::{PredictorRow, PredictorTable};
 pub use tune::{Found, Tuner, perplexity};
+pub use tuned::{TunedMixture, TunedSettings};
 
 use std::any::Any;
 use std::sync::Arc;

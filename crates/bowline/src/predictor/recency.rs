@@ -1,8 +1,8 @@
-//! A recency cache ([`crate::ngram::recency`]) on top of another predictor.
+//! A recency cache ([`crate::predictor::recency_cache`]) on top of another predictor.
 
 use super::{Predictor, Snapshot, inside};
 use crate::error::Result;
-use crate::ngram::recency::{RecencyCache, RecencySettings};
+use crate::predictor::recency_cache::{RecencyCache, RecencySettings};
 use std::sync::Arc;
 
 /// A predictor with a recency cache.

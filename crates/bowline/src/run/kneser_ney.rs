@@ -9,15 +9,15 @@ use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
 use super::train::{Outcome, Session, Watch, hashes, seconds_since_1970};
-use super::{card, open_corpus};
+use super::{describe, open_corpus};
 use crate::config::{DataConfig, VERSION};
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::eval::{Evaluation, Score};
 use crate::event::{EpochEnd, Event};
 use crate::model_folder::{ModelCard, NgramFolder};
-use crate::ngram::recency::{self, Tuned};
 use crate::ngram::{Discounts, MAX_ORDER, NgramModel};
+use crate::predictor::recency_cache::{self, Tuned};
 use crate::storage::atomic;
 use bowline_kernels::model_name;
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,7 @@ fn build(
     if watch.stop() {
         return Ok(stopped());
     }
-    let tuned = recency::tune(vocabulary.eos(), &corpus.valid.ids, &valid_nll)?;
+    let tuned = recency_cache::tune(vocabulary.eos(), &corpus.valid.ids, &valid_nll)?;
     let test = score(&corpus.test.ids, &model.nll(&corpus.test.ids));
     if watch.stop() {
         return Ok(stopped());
@@ -257,7 +257,7 @@ fn card_of(
     valid: Score,
     test: Score,
 ) -> ModelCard {
-    let data = card::data_title(&config.data);
+    let data = describe::data_title(&config.data);
     let mut recipe = vec![("order".to_owned(), config.order.to_string())];
     for (d, ngrams) in discounts.iter().zip(model.ngrams()) {
         let [d1, d2, d3] = d.values;
@@ -279,7 +279,7 @@ fn card_of(
         epoch: 1,
         valid: Some(valid.perplexity),
         test: Some(test.perplexity),
-        example: card::example(corpus),
+        example: describe::example(corpus),
     }
 }
 
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(Summary::read(&run.join("summary.json")).unwrap(), summary);
         // With its cache it predicts the validation split no worse than without.
         let nll = model.nll(&corpus.valid.ids);
-        let cached = recency::nll(loaded.recency().unwrap(), model.eos(), &corpus.valid.ids, &nll).unwrap();
+        let cached = recency_cache::nll(loaded.recency().unwrap(), model.eos(), &corpus.valid.ids, &nll).unwrap();
         assert!(cached.iter().sum::<f64>() < nll.iter().sum::<f64>() + 1e-6);
 
         // Resuming it says the same; without its summary, and its model, all is done again.

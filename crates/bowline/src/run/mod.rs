@@ -10,17 +10,17 @@
 //! ```
 
 mod branch;
-mod card;
 mod checkpoint;
 mod clock;
 mod config;
+mod describe;
 mod folder;
 mod kneser_ney;
 mod log;
 mod setup;
 mod summary;
 mod train;
-mod truth;
+mod true_targets;
 
 pub use branch::{branch, branch_as};
 pub(crate) use checkpoint::infinite_if_null;
@@ -32,7 +32,7 @@ pub use summary::{Summary, Timing};
 pub use train::{Outcome, Session, Watch, resume, start};
 
 use crate::config::{Config, DataConfig};
-use crate::corpus::{Corpus, Options};
+use crate::corpus::{Corpus, CorpusOptions};
 use crate::data;
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress};
@@ -82,7 +82,7 @@ pub fn open_corpus(config: &DataConfig) -> Result<Corpus> {
 
 fn open_whole(config: &DataConfig) -> Result<Corpus> {
     let vocab_size = (config.vocab_size > 0).then_some(config.vocab_size);
-    let options = Options { vocab_size, tokenize: config.tokenize };
+    let options = CorpusOptions { vocab_size, tokenize: config.tokenize };
     if config.source == "demo" {
         let splits = demo::splits(demo::DEFAULT_SEED);
         return Corpus::from_texts(&splits.train, &splits.valid, &splits.test, options);

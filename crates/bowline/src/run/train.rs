@@ -5,8 +5,8 @@ use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
-use super::truth::TrueTargets;
-use super::{card, check_length, kneser_ney, open_corpus, setup};
+use super::true_targets::TrueTargets;
+use super::{check_length, describe, kneser_ney, open_corpus, setup};
 use crate::batch::{Streams, Window};
 use crate::config::{Config, Selection, TargetSource, Training};
 use crate::corpus::{Corpus, Split};
@@ -469,7 +469,7 @@ impl<'a> Trainer<'a> {
                     ("validation_perplexity".to_owned(), best.valid.to_string()),
                     ("tokenize".to_owned(), config.data.tokenize.to_string()),
                 ],
-                card: &card::of(config, self.corpus, best, result),
+                card: &describe::of(config, self.corpus, best, result),
             },
         )
     }

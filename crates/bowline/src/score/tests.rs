@@ -4,8 +4,8 @@ use crate::eval::Evaluator;
 use crate::loaded_model::LoadedModel;
 use crate::model::KeepProb;
 use crate::ngram::NgramModel;
-use crate::ngram::recency::RecencySettings;
 use crate::params::Params;
+use crate::predictor::recency_cache::RecencySettings;
 use crate::predictor::{
     CacheSettings, DynamicForm, DynamicSettings, Ensemble, Mix, MonteCarloSettings, NeuralSettings,
 };

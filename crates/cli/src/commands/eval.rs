@@ -10,7 +10,7 @@ use crate::terminal::{Bar, grouped, note};
 use bowline::corpus::{Split, SplitName};
 use bowline::eval::{Evaluation, Score};
 use bowline::loaded_model::LoadedModel;
-use bowline::ngram::recency::RecencySettings;
+use bowline::predictor::recency_cache::RecencySettings;
 use bowline::predictor::{NeuralSettings, short};
 use clap::Args;
 use serde::Serialize;
@@ -55,7 +55,7 @@ pub struct EvalOptions {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct EvalAnswer<'a> {
     #[serde(flatten)]
     evaluation: Evaluation,
     model: &'a str,
@@ -165,7 +165,7 @@ fn report(
     let name = part.as_str();
     let (recency, state) = (predictor.recency, predictor.state);
     if options.json {
-        print_json(&Answer {
+        print_json(&EvalAnswer {
             evaluation,
             model,
             data: &options.data,

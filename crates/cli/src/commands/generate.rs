@@ -82,7 +82,7 @@ struct Sample {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct GenerateAnswer<'a> {
     prompt: &'a str,
     model: &'a str,
     seed: u64,
@@ -106,7 +106,7 @@ pub fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
         let texts = (0..options.samples).map(start).collect();
         reader.tell(texts, words, 0, &mut |number, word| samples[number].push(&word, vocabulary, options));
         let (model, unseen) = (&setup.ensemble.name(), prompt.unseen);
-        print_json(&Answer { prompt: &options.prompt, model, seed: options.seed, unseen, samples })?;
+        print_json(&GenerateAnswer { prompt: &options.prompt, model, seed: options.seed, unseen, samples })?;
         return Ok(ExitCode::SUCCESS);
     }
     for word in &prompt.unseen {

@@ -6,9 +6,9 @@ mod setup;
 use bowline::Error;
 use bowline::loaded_model::LoadedModel;
 use bowline::model::KeepProb;
-use bowline::ngram::recency::RecencySettings;
+use bowline::predictor::recency_cache::RecencySettings;
 use bowline::predictor::{
-    CacheSettings, DynamicForm, DynamicSettings, Mix, MonteCarloSettings, NeuralSettings, Stored,
+    CacheSettings, DynamicForm, DynamicSettings, Mix, MonteCarloSettings, NeuralSettings, TunedSettings,
 };
 use clap::{Args, ValueEnum};
 
@@ -116,7 +116,7 @@ impl PredictorOptions {
     }
 
     /// The start of a search, or the settings: what is given, else what was found, else the usual.
-    pub fn dynamic_settings(&self, stored: Option<&Stored>) -> DynamicSettings {
+    pub fn dynamic_settings(&self, stored: Option<&TunedSettings>) -> DynamicSettings {
         let found = stored.and_then(|s| s.dynamic);
         let form = match self.dynamic_form {
             Some(FormName::Rms) => DynamicForm::Rms,
@@ -137,7 +137,7 @@ impl PredictorOptions {
     pub fn monte_carlo(
         &self,
         model: &LoadedModel,
-        stored: Option<&Stored>,
+        stored: Option<&TunedSettings>,
         samples: usize,
     ) -> bowline::Result<MonteCarloSettings> {
         let known = self.mc_keep.or(stored.and_then(|s| s.mc_keep)).map(KeepProb);
@@ -149,7 +149,7 @@ impl PredictorOptions {
     }
 
     /// How one model predicts.
-    pub fn settings(&self, model: &LoadedModel, stored: Option<&Stored>) -> bowline::Result<NeuralSettings> {
+    pub fn settings(&self, model: &LoadedModel, stored: Option<&TunedSettings>) -> bowline::Result<NeuralSettings> {
         let dynamic = self.wants_dynamic().then(|| self.dynamic_settings(stored));
         let cache = self.wants_cache().then(|| {
             let alone = stored.and_then(|s| s.cache);
@@ -182,7 +182,7 @@ impl PredictorOptions {
     pub fn recency_settings(
         &self,
         model: &LoadedModel,
-        stored: Option<&Stored>,
+        stored: Option<&TunedSettings>,
     ) -> bowline::Result<Option<RecencySettings>> {
         let from = stored.and_then(|s| s.recency).or(model.recency()).unwrap_or_default();
         self.recency.as_deref().map(|text| from.with(text)).transpose()

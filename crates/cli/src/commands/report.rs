@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 /// What `bowline report` takes.
 #[derive(Args)]
-pub struct Options {
+pub struct ReportOptions {
     /// The runs' folders; runs that are not finished are shown as far as they are
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
@@ -24,7 +24,7 @@ pub struct Options {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Answer {
+struct ReportAnswer {
     page: PathBuf,
     files: Vec<PathBuf>,
     runs: Vec<RunAnswer>,
@@ -49,12 +49,12 @@ struct RunAnswer {
     other_settings: Vec<String>,
 }
 
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
     let runs = read_runs(&options.runs)?;
     let files = training_page(&runs).write(&options.out)?;
     let page = options.out.join("report.html");
     if options.json {
-        print_json(&Answer { page, files, runs: runs.iter().map(answer).collect() })?;
+        print_json(&ReportAnswer { page, files, runs: runs.iter().map(answer).collect() })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();

@@ -107,7 +107,7 @@ impl From<ExperimentName> for Experiment {
 const WATCHED: [&str; 4] = ["<unk>", "a", "an", "the"];
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ReproduceAnswer<'a> {
     experiment: &'a str,
     cells: Vec<CellAnswer>,
     page: String,
@@ -386,7 +386,7 @@ fn answer<'a>(
     cells: &[Cell],
     results: &Results,
     page: &Path,
-) -> anyhow::Result<Answer<'a>> {
+) -> anyhow::Result<ReproduceAnswer<'a>> {
     let of_cell = |cell: &Cell| {
         let record = read(options, experiment, cell)?;
         let distance = results.distances.iter().find(|(other, _)| other == cell).map(|&(_, distance)| distance);
@@ -403,5 +403,5 @@ fn answer<'a>(
         })
     };
     let cells = cells.iter().map(of_cell).collect::<bowline::Result<_>>()?;
-    Ok(Answer { experiment: experiment.name(), cells, page: page.display().to_string() })
+    Ok(ReproduceAnswer { experiment: experiment.name(), cells, page: page.display().to_string() })
 }

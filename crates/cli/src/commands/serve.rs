@@ -89,7 +89,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<ExitCode> {
     let server = Server::new(
         models,
         listener,
-        bowline_serve::Options {
+        bowline_serve::ServerOptions {
             api_key,
             names: options.allow_host.clone(),
             runs: options.runs.clone(),

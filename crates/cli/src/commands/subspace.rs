@@ -19,7 +19,7 @@ pub struct SubspaceOptions {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct SubspaceAnswer<'a> {
     model: &'a str,
     tied: bool,
     vocab: usize,
@@ -33,7 +33,12 @@ pub fn run(options: &SubspaceOptions) -> anyhow::Result<ExitCode> {
     let architecture = params.architecture();
     let distance = subspace::of_model(params);
     if options.json {
-        print_json(&Answer { model: &model.kind, tied: architecture.tied, vocab: architecture.vocab, distance })?;
+        print_json(&SubspaceAnswer {
+            model: &model.kind,
+            tied: architecture.tied,
+            vocab: architecture.vocab,
+            distance,
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();

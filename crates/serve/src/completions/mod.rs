@@ -26,7 +26,7 @@ pub async fn completions(State(app): Shared, request: Request) -> Result<Respons
     let request = CompletionRequest::new(&app, &fields)?;
     let parts = app.engine.submit(request.job(&app))?;
     let deadline = Instant::now() + app.limits.request_time;
-    let answer = Answer::new(app, request);
+    let answer = Completion::new(app, request);
     if answer.request.stream { Ok(answer.stream(parts, deadline)) } else { answer.whole(parts, deadline).await }
 }
 
@@ -53,7 +53,7 @@ impl CompletionRequest {
 }
 
 /// An answer in the making.
-struct Answer {
+struct Completion {
     app: Arc<App>,
     request: CompletionRequest,
     id: String,
@@ -61,11 +61,11 @@ struct Answer {
     choices: Vec<Choice>,
 }
 
-impl Answer {
-    fn new(app: Arc<App>, request: CompletionRequest) -> Answer {
+impl Completion {
+    fn new(app: Arc<App>, request: CompletionRequest) -> Completion {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let choices = (0..request.prompts.len() * request.choices).map(|i| Choice::new(&request, i / request.choices));
-        Answer {
+        Completion {
             id: format!("cmpl-{:x}-{}", app.started, NUMBER.fetch_add(1, Ordering::Relaxed)),
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
             choices: choices.collect(),

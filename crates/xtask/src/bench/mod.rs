@@ -15,7 +15,7 @@ mod table;
 use anyhow::{Context, Result, ensure};
 use contender::{Contender, Tools};
 use machine::{Machine, Quiet};
-use options::{Case, Options};
+use options::{BenchOptions, Case};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if arguments.iter().any(|a| a == "--help" || a == "-h") {
         return Ok(std::io::stdout().write_all(options::HELP.as_bytes())?);
     }
-    let options = Options::parse(arguments)?;
+    let options = BenchOptions::parse(arguments)?;
     match &options.from {
         _ if options.readme => readme::renew(),
         Some(raw) => render(raw),
@@ -38,7 +38,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-fn measure(options: &Options) -> Result<()> {
+fn measure(options: &BenchOptions) -> Result<()> {
     let load = machine::load_average();
     let machine = Machine::describe();
     let tools = Tools::build(options)?;
@@ -107,7 +107,7 @@ fn read_lines(raw: &Path) -> Result<Vec<Value>> {
 }
 
 /// The folder of this run, made new. A folder with a run in it is never written to.
-fn folder(options: &Options, machine: &Machine) -> Result<PathBuf> {
+fn folder(options: &BenchOptions, machine: &Machine) -> Result<PathBuf> {
     let out = match &options.out {
         Some(out) => out.clone(),
         None => {

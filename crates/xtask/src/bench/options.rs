@@ -68,7 +68,7 @@ impl fmt::Display for Case {
 
 /// The command line.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BenchOptions {
     pub python: PathBuf,
     pub cases: Vec<Case>,
     pub threads: usize,
@@ -81,10 +81,10 @@ pub struct Options {
     pub readme: bool,
 }
 
-impl Options {
-    pub fn parse(arguments: &[String]) -> Result<Options> {
+impl BenchOptions {
+    pub fn parse(arguments: &[String]) -> Result<BenchOptions> {
         let (mut sizes, mut vocab, mut skip_peers) = ("small,medium,large", 10_000, false);
-        let mut options = Options {
+        let mut options = BenchOptions {
             python: "python3".into(),
             cases: Vec::new(),
             threads: 2,
@@ -149,8 +149,8 @@ fn positive(name: &str, text: &str) -> Result<usize> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn parse(line: &str) -> Result<BenchOptions> {
+        BenchOptions::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]

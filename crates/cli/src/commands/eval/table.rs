@@ -12,8 +12,8 @@ use crate::terminal::{Bar, note};
 use bowline::corpus::SplitName;
 use bowline::ngram::NgramModel;
 use bowline::predictor::{
-    CacheGrid, DynamicForm, Neural, NeuralSettings, Ngram, Predictor, PredictorRow, PredictorTable, Source, Stored,
-    Streams, Tuner, em, perplexity, short,
+    CacheGrid, DynamicForm, Neural, NeuralSettings, Ngram, Predictor, PredictorRow, PredictorTable, Source, Streams,
+    TunedSettings, Tuner, em, perplexity, short,
 };
 use bowline::storage::atomic;
 use serde::Serialize;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct TableAnswer<'a> {
     folder: String,
     #[serde(flatten)]
     table: &'a PredictorTable,
@@ -230,7 +230,7 @@ fn keep(setup: &mut Setup, valid_sha256: &str, ways: &[NeuralSettings; 5]) {
     setup.stored[0] = Some(stored);
 }
 
-fn save(stored: &Stored, folder: &Path) {
+fn save(stored: &TunedSettings, folder: &Path) {
     if let Err(error) = stored.save(folder) {
         note(format_args!("the settings could not be kept for the next time: {error}"));
     }
@@ -291,7 +291,7 @@ fn folder_name(folder: &Path) -> String {
 }
 
 fn show_table(options: &EvalOptions, folder: &Path, table: &PredictorTable) -> anyhow::Result<ExitCode> {
-    let answer = Answer { folder: folder.display().to_string(), table };
+    let answer = TableAnswer { folder: folder.display().to_string(), table };
     let rows = &table.rows;
     if let Some(path) = &options.out {
         let json = path.extension().is_some_and(|e| e == "json");

@@ -6,8 +6,8 @@ use crate::terminal::{Bar, note};
 use bowline::Error;
 use bowline::corpus::Split;
 use bowline::loaded_model::LoadedModel;
-use bowline::ngram::recency;
-use bowline::predictor::{DynamicForm, Stored, Tuner, perplexity};
+use bowline::predictor::recency_cache;
+use bowline::predictor::{DynamicForm, TunedSettings, Tuner, perplexity};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,12 +41,12 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::R
     if asked.recency.is_some() {
         let nll: Vec<f64> = p.iter().map(|p| -p.ln()).collect();
         let eos = setup.model().vocabulary.eos();
-        let found = recency::tune(eos, &valid.ids, &nll)?;
+        let found = recency_cache::tune(eos, &valid.ids, &nll)?;
         if let Some(stored) = &mut setup.stored[0] {
             stored.recency = Some(found.settings);
         }
         setup.ensemble.recency = Some(found.settings);
-        p = recency::nll(found.settings, eos, &valid.ids, &nll)?.iter().map(|x| (-x).exp()).collect();
+        p = recency_cache::nll(found.settings, eos, &valid.ids, &nll)?.iter().map(|x| (-x).exp()).collect();
     }
     for (model, stored) in models.iter().zip(&setup.stored) {
         if let Some(stored) = stored
@@ -63,7 +63,7 @@ fn tune(
     options: &EvalOptions,
     setup: &Setup,
     model: &LoadedModel,
-    stored: &mut Stored,
+    stored: &mut TunedSettings,
     valid: &Split,
 ) -> anyhow::Result<()> {
     let asked = &options.predictor;

@@ -6,7 +6,7 @@ use crate::terminal::{Bar, note};
 use bowline::Error;
 use bowline::corpus::SplitName;
 use bowline::loaded_model::LoadedModel;
-use bowline::predictor::{DynamicForm, Ensemble, GradientScale, Mix, Mixture, Predictor, Stored, em};
+use bowline::predictor::{DynamicForm, Ensemble, GradientScale, Mix, Mixture, Predictor, TunedSettings, em};
 use bowline::score::Reader;
 use bowline_kernels::{Isa, Team};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Models, how they predict, what was found for them, and what computes.
 pub struct Setup {
     pub ensemble: Ensemble,
-    pub stored: Vec<Option<Stored>>,
+    pub stored: Vec<Option<TunedSettings>>,
     pub team: Arc<Team>,
     pub isa: Isa,
 }
@@ -24,7 +24,7 @@ impl Setup {
     /// Reads the models and what was found for them.
     pub fn new(models: &[PathBuf], options: &PredictorOptions, threads: usize) -> anyhow::Result<Setup> {
         let models = LoadedModel::load_all(models)?;
-        let stored = models.iter().map(|m| Stored::load(&m.folder)).collect::<bowline::Result<Vec<_>>>()?;
+        let stored = models.iter().map(|m| TunedSettings::load(&m.folder)).collect::<bowline::Result<Vec<_>>>()?;
         let mut ensemble = Ensemble::new(models, options.mix())?;
         ensemble.set_weights(options.weights.clone())?;
         let mut setup = Setup { ensemble, stored, team: Arc::new(Team::new(threads)), isa: Isa::detect() };

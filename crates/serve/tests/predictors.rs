@@ -4,7 +4,7 @@ mod common;
 
 use bowline::predictor::{CacheSettings, DynamicForm, DynamicSettings, Ensemble, Mix, NeuralSettings, Predictor};
 use bowline_kernels::{Isa, Team};
-use bowline_serve::Options;
+use bowline_serve::ServerOptions;
 use common::{Running, model};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn predictor() -> Box<dyn Predictor> {
 
 fn running(threads: usize) -> Running {
     let models = [ensemble(), model("two", 2).into()];
-    Running::serving(models, Options { threads, ..Options::default() })
+    Running::serving(models, ServerOptions { threads, ..ServerOptions::default() })
 }
 
 fn ids(text: &str) -> Vec<u32> {
@@ -192,6 +192,7 @@ fn what_cannot_predict_is_not_served() {
     // The scale of the gradients, which this form needs, is not there.
     let dynamic = Some(DynamicSettings::of(DynamicForm::Rms));
     lacking.set_ways(vec![NeuralSettings { dynamic, ..NeuralSettings::default() }; 2]).unwrap();
-    let started = bowline_serve::Server::new([lacking], listener, Options { threads: 2, ..Options::default() });
+    let started =
+        bowline_serve::Server::new([lacking], listener, ServerOptions { threads: 2, ..ServerOptions::default() });
     assert!(started.is_err_and(|error| error.to_string().contains("needs the scale of the gradients")));
 }

@@ -14,9 +14,9 @@
 //! the predicted one are ever looked at: the cache is told of a word by [`RecencyCache::update`] after it was predicted.
 //! Sentence ends are words too, and the cache is carried over them.
 
-mod tune;
+mod search;
 
-pub use tune::{Tuned, tune};
+pub use search::{Tuned, tune};
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};

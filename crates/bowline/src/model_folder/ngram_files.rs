@@ -1,7 +1,7 @@
 //! The folder of an n-gram model: the same files as that of a network, with other contents.
 //!
 //! `config.json` names the kind (`kn`: estimated here by modified Kneser-Ney; `ngram`: read from an ARPA file), the order
-//! and the number of words. `model.safetensors` holds the n-grams ([`crate::ngram`], module `stored`), and among its
+//! and the number of words. `model.safetensors` holds the n-grams ([`crate::ngram`], module `tensors`), and among its
 //! metadata the settings of the recency cache that were tuned with the model, where there are any.
 
 use super::config::{Keys, RESTORE};
@@ -9,8 +9,8 @@ use super::{CARD, CONFIG, INCOMPLETE, ModelCard, VOCABULARY, VOCABULARY_HASH_KEY
 use super::{check_vocabulary, read_at_most, write_if_other};
 use crate::corpus::sha256_of_file;
 use crate::error::{Error, Result};
-use crate::ngram::recency::RecencySettings;
-use crate::ngram::{MAX_ORDER, NgramModel, arpa, stored};
+use crate::ngram::{MAX_ORDER, NgramModel, arpa, tensors};
+use crate::predictor::recency_cache::RecencySettings;
 use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
 use crate::vocabulary::Vocabulary;
@@ -71,13 +71,13 @@ impl NgramFolder {
         write_if_other(&dir.join(VOCABULARY), &words)?;
         write_if_other(&dir.join(CONFIG), &format!("{config:#}\n"))?;
 
-        let tensors = stored::tensors(model);
+        let all = tensors::tensors(model);
         let mut file = TensorFileWriter::new();
         file.metadata(VOCABULARY_HASH_KEY, sha256(words.as_bytes())).metadata(TOKENIZE_KEY, self.tokenize);
         if let Some(recency) = self.recency {
             file.metadata(RECENCY_KEY, recency);
         }
-        for (name, values) in &tensors {
+        for (name, values) in &all {
             file.tensor(name, &[values.len()], values);
         }
         let hash = file.save(dir.join(WEIGHTS))?;
@@ -132,7 +132,7 @@ impl NgramFolder {
             return Err(Error::model(words, "content hash", problem, INCOMPLETE));
         }
         let vocabulary = Vocabulary::from_text(&words, text.as_bytes())?;
-        let model = stored::load(&path, &file, order, vocab, vocabulary.eos())?;
+        let model = tensors::load(&path, &file, order, vocab, vocabulary.eos())?;
         let recency = file.metadata().get(RECENCY_KEY);
         let recency = recency.map(|text| RecencySettings::default().with(text)).transpose()?;
         let tokenize = file.metadata().get(TOKENIZE_KEY).is_some_and(|value| value == "true");

@@ -79,12 +79,12 @@ impl TrueTargets {
 mod tests {
     use super::*;
     use crate::architecture::Architecture;
-    use crate::corpus::{Corpus, Options};
+    use crate::corpus::{Corpus, CorpusOptions};
 
     fn corpus(truth: &Truth) -> Corpus {
         let splits = truth.splits(1);
         let few = |text: &str| text.lines().take(60).map(|line| format!("{line}\n")).collect::<String>();
-        Corpus::from_texts(&splits.train, &few(&splits.valid), &few(&splits.test), Options::default()).unwrap()
+        Corpus::from_texts(&splits.train, &few(&splits.valid), &few(&splits.test), CorpusOptions::default()).unwrap()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{CacheSettings, DynamicSettings, MonteCarloSettings};
 use crate::error::{Error, Result};
 use crate::model::KeepProb;
-use crate::ngram::recency::RecencySettings;
+use crate::predictor::recency_cache::RecencySettings;
 use crate::storage::atomic;
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ const AGAIN: &str = "remove the file, and find the settings again with `bowline 
 /// What was found, on which text, for which weights.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stored {
+pub struct TunedSettings {
     /// Version of this file's format.
     pub version: u32,
     /// What the model is, see [`crate::loaded_model::LoadedModel::mark`].
@@ -38,13 +38,13 @@ pub struct Stored {
     pub recency: Option<RecencySettings>,
     /// The weights of mixtures whose first member this model is.
     #[serde(default)]
-    pub mixtures: Vec<StoredMixture>,
+    pub mixtures: Vec<TunedMixture>,
 }
 
 /// The weights of a mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StoredMixture {
+pub struct TunedMixture {
     /// The marks of the members, each with the way in which it predicts.
     pub members: Vec<String>,
     /// `linear` or `log`.
@@ -53,16 +53,16 @@ pub struct StoredMixture {
     pub weights: Vec<f64>,
 }
 
-impl Stored {
+impl TunedSettings {
     /// The file in a model's folder; nothing if there is none.
-    pub fn load(folder: &Path) -> Result<Option<Stored>> {
+    pub fn load(folder: &Path) -> Result<Option<TunedSettings>> {
         let path = folder.join(FILE);
         let bytes = match std::fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             bytes => bytes.map_err(Error::io(&path, "read"))?,
         };
         let wrong = |problem: String| Error::model(&path, "contents", problem, AGAIN);
-        let stored: Stored = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        let stored: TunedSettings = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
         if stored.version != VERSION {
             return Err(wrong(format!("it has version {}, and this program reads version {VERSION}", stored.version)));
         }
@@ -85,7 +85,7 @@ impl Stored {
     /// Writes it into a model's folder.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
-        let stored = Stored { version: VERSION, ..self.clone() };
+        let stored = TunedSettings { version: VERSION, ..self.clone() };
         let text = serde_json::to_string_pretty(&stored)
             .map_err(|e| Error::model(&path, "contents", e.to_string(), "report this: it should not happen"))?;
         atomic::write(&path, |out| writeln!(out, "{text}"))
@@ -100,7 +100,7 @@ impl Stored {
     pub fn set_weights(&mut self, members: &[String], mix: &str, weights: &[f64]) {
         self.mixtures.retain(|m| m.members != members || m.mix != mix);
         let (members, mix, weights) = (members.to_vec(), mix.to_owned(), weights.to_vec());
-        self.mixtures.push(StoredMixture { members, mix, weights });
+        self.mixtures.push(TunedMixture { members, mix, weights });
     }
 }
 
@@ -111,13 +111,14 @@ mod tests {
     #[test]
     fn what_was_found_is_found_again() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Stored::load(folder.path()).unwrap(), None);
-        let mut stored = Stored { version: VERSION, model: "m".into(), valid_sha256: "v".into(), ..Stored::default() };
+        assert_eq!(TunedSettings::load(folder.path()).unwrap(), None);
+        let mut stored =
+            TunedSettings { version: VERSION, model: "m".into(), valid_sha256: "v".into(), ..TunedSettings::default() };
         stored.cache = Some(CacheSettings { window: 7, theta: 0.1 + 0.2, lambda: 1.0 / 3.0 });
         stored.set_weights(&["a".into(), "b".into()], "linear", &[0.5, 0.5]);
         stored.set_weights(&["a".into(), "b".into()], "linear", &[0.25, 0.75]);
         stored.save(folder.path()).unwrap();
-        let again = Stored::load(folder.path()).unwrap().unwrap();
+        let again = TunedSettings::load(folder.path()).unwrap().unwrap();
         assert_eq!(again, stored);
         assert_eq!(again.weights(&["a".into(), "b".into()], "linear"), Some(vec![0.25, 0.75]));
         assert_eq!(again.weights(&["b".into(), "a".into()], "linear"), None);
@@ -136,7 +137,7 @@ mod tests {
             ),
         ] {
             std::fs::write(folder.path().join(FILE), text).unwrap();
-            let error = Stored::load(folder.path()).unwrap_err().to_string();
+            let error = TunedSettings::load(folder.path()).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("tuned.json"), "{error}");
         }
     }

@@ -1,7 +1,7 @@
 //! The cache against its definition, and against looking ahead.
 
-use super::super::tests::{Dice, text};
 use super::*;
+use crate::ngram::tests::{Dice, text};
 
 const SETTINGS: [RecencySettings; 4] = [
     RecencySettings { window: 7, horizon: 0.0, weight: 0.3, strength: 2.0 },
