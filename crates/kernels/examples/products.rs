@@ -37,14 +37,13 @@ fn shapes(d: usize, v: usize) -> Vec<Shape> {
     ]
 }
 
-/// How fast one thread reads so many f32 again and again, and adds them up in registers: no product of one row is faster.
+/// How fast one thread reads so many f32 again and again: no product of one row is faster.
 fn reading(n: usize) -> f64 {
     let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
     let mut best = 0.0f64;
     for _ in 0..20 {
         let start = Instant::now();
-        let norm = bowline_kernels::elementwise::squared_norm(&Team::new(1), Isa::detect(), &x);
-        std::hint::black_box(norm);
+        std::hint::black_box(x.iter().fold(0u32, |sum, x| sum.wrapping_add(x.to_bits())));
         best = best.max(4.0 * n as f64 / start.elapsed().as_secs_f64() / 1e9);
     }
     best
