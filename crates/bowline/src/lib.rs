@@ -8,9 +8,9 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let (text, run) = (folder.path().join("text.txt"), folder.path().join("run"));
-//! # std::fs::write(&text, "the cat sat on the mat\nthe dog ran to the cat\n".repeat(60))?;
+//! # std::fs::write(&text, "the cat sat on the mat\nthe dog ran to the cat\n".repeat(200))?;
 //! // A text, one sentence a line, and a small network that learns it. One text is split into train, valid and test.
-//! let settings = ["hidden=16", "epochs=3", "batch=4"].map(str::to_owned);
+//! let settings = ["hidden=32", "epochs=12", "batch=4"].map(str::to_owned);
 //! let config = Config::new(Size::Small, ModelKind::Real, &text.to_string_lossy()).with(&settings)?;
 //! start(&run, &config, Session::default(), &mut ())?;
 //!
