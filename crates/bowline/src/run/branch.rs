@@ -85,7 +85,7 @@ fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Co
     }
     // A mean that is asked for now begins with the weights of now.
     let average = (config.average > 0.0).then(|| restored.average.as_ref().unwrap_or(&restored.params));
-    checkpoint::save(&folder, &restored.params, average, &restored.state, &position)?;
+    checkpoint::save(&folder, &config, &restored.params, average, &restored.state, &position)?;
     // The settings come last: with them the folder is a run.
     let text = config.to_toml()?;
     atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))

@@ -1,6 +1,7 @@
 //! The places in a run's folder, and the lock that keeps a second process out of it.
 
 use crate::error::{Error, Result};
+use crate::event::Event;
 use std::fs::{DirEntry, File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,25 @@ impl RunFolder {
         }
         let problem = if self.dir.exists() { "there is no run in this folder" } else { "there is no such folder" };
         let advice = "the folder that was given to `bowline train --out` (it has a config.toml)";
+        Err(Error::run(&self.dir, problem, advice))
+    }
+
+    /// Checks that a run without a checkpoint has not come further than its first one: to start it anew would overwrite
+    /// what it has.
+    pub(super) fn require_nothing_to_lose(&self) -> Result<()> {
+        let epoch = |line: &str| serde_json::from_str::<Event>(line).is_ok_and(|event| matches!(event, Event::Epoch(_)));
+        let found = if self.summary().exists() {
+            "a result (summary.json)"
+        } else if self.best().exists() {
+            "a model (best/)"
+        } else if std::fs::read_to_string(self.events()).is_ok_and(|log| log.lines().any(epoch)) {
+            "epochs in its log (events.jsonl)"
+        } else {
+            return Ok(());
+        };
+        let problem = format!("its checkpoints are gone, but it has {found}, which a new start would overwrite");
+        let advice = "bring back checkpoints/last.safetensors from a copy; or train anew with another --out; \
+                      the model, if there is one, can be used as it is";
         Err(Error::run(&self.dir, problem, advice))
     }
 

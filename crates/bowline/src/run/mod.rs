@@ -16,6 +16,7 @@ mod clock;
 mod folder;
 mod kneser_ney;
 mod log;
+mod memory;
 mod setup;
 mod summary;
 mod tensorboard;
