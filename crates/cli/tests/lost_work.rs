@@ -24,7 +24,8 @@ fn resume_refuses_a_finished_run_whose_checkpoints_are_gone() {
         }
         let before = snapshot(&run);
         let ended = finish(&mut place.resume("run"));
-        let problem = format!("DIR/run: its checkpoints are gone, but it has {found}, which a new start would overwrite");
+        let problem =
+            format!("DIR/run: its checkpoints are gone, but it has {found}, which a new start would overwrite");
         let advice = "bring back checkpoints/last.safetensors from a copy; or train anew with another --out; the model, \
                       if there is one, can be used as it is";
         place.check_error(&ended, &problem, advice);

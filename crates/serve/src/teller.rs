@@ -29,23 +29,25 @@ impl Teller {
     /// Answers a job from beginning to end, or until nobody wants to hear it any more.
     pub fn answer(&mut self, waiting: &Waiting, metrics: &ModelMetrics) {
         for (number, sequence) in waiting.job.sequences.iter().enumerate() {
-            let Some(reading) = self.read(sequence, &|| waiting.reply.is_closed()) else { return };
+            let Some(reading) = self.read(sequence, &|| waiting.given_up()) else { return };
             metrics.batches.fetch_add(1, Ordering::Relaxed);
             metrics.scored.fetch_add(reading.logprobs.len() as u64, Ordering::Relaxed);
-            if waiting.reply.send(Part::Read(number, reading)).is_err() {
+            if !waiting.say(Part::Read(number, reading)) {
                 return;
             }
         }
         for (number, sequence) in waiting.job.sequences.iter().enumerate() {
             for (draw, how) in sequence.draws.iter().enumerate() {
                 let chance = (how.sampling, how.seed, how.sample);
-                let mut telling = Telling::new(self.predictor.as_mut(), &sequence.inputs, self.unk, chance);
+                let predictor = self.predictor.as_mut();
+                let telling = Telling::until(predictor, &sequence.inputs, self.unk, chance, &|| waiting.given_up());
+                let Some(mut telling) = telling else { return };
                 for _ in 0..how.words {
                     let word = telling.next(how.top);
                     let end = word.id == self.eos;
                     metrics.batches.fetch_add(1, Ordering::Relaxed);
                     metrics.generated.fetch_add(1, Ordering::Relaxed);
-                    if waiting.reply.send(Part::Word(number, draw, word)).is_err() {
+                    if !waiting.say(Part::Word(number, draw, word)) || waiting.given_up() {
                         return;
                     }
                     if end {

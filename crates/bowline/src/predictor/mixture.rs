@@ -218,6 +218,10 @@ impl Predictor for Mixture {
         self.members.iter_mut().for_each(|m| m.observe(words));
     }
 
+    fn observe_until(&mut self, words: &[u32], stop: &dyn Fn() -> bool) -> bool {
+        self.members.iter_mut().all(|m| m.observe_until(words, stop))
+    }
+
     fn distribution(&mut self, out: &mut [f32]) {
         let v = self.vocab();
         self.buffer.resize(v * self.members.len(), 0.0);

@@ -34,6 +34,11 @@ impl Predictor for Recency {
         words.iter().for_each(|&word| self.cache.update(word));
     }
 
+    fn observe_until(&mut self, words: &[u32], stop: &dyn Fn() -> bool) -> bool {
+        words.iter().for_each(|&word| self.cache.update(word));
+        self.inner.observe_until(words, stop)
+    }
+
     fn distribution(&mut self, out: &mut [f32]) {
         self.inner.distribution(out);
         self.cache.mix(out);

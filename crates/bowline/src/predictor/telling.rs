@@ -25,8 +25,26 @@ impl<'a> Telling<'a> {
     ) -> Telling<'a> {
         predictor.reset();
         predictor.observe(text);
+        Telling::at(predictor, unk, Sampler::new(sampling, seed, sample))
+    }
+
+    /// The same, given up in the middle of the text as soon as `stop` says so.
+    pub fn until(
+        predictor: &'a mut dyn Predictor,
+        text: &[u32],
+        unk: Option<u32>,
+        (sampling, seed, sample): (Sampling, u64, u64),
+        stop: &dyn Fn() -> bool,
+    ) -> Option<Telling<'a>> {
+        predictor.reset();
+        let read = predictor.observe_until(text, stop);
+        read.then(|| Telling::at(predictor, unk, Sampler::new(sampling, seed, sample)))
+    }
+
+    /// From what the predictor has read on.
+    fn at(predictor: &'a mut dyn Predictor, unk: Option<u32>, sampler: Sampler) -> Telling<'a> {
         let distribution = vec![0.0; predictor.vocab()];
-        Telling { predictor, sampler: Sampler::new(sampling, seed, sample), unk, unread: None, distribution }
+        Telling { predictor, sampler, unk, unread: None, distribution }
     }
 
     /// Draws the next word; `top` asks for the likeliest words besides.

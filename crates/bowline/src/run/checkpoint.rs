@@ -215,17 +215,23 @@ fn other_text(folder: &RunFolder, split: &Split) -> Error {
 
 /// The error that says which settings are not those (`then`) that the checkpoint was made with.
 fn other_settings(folder: &RunFolder, path: &Path, now: &Config, then: &str) -> Result<Option<Error>> {
-    let then: Config = toml::from_str(then).map_err(|e| {
-        Error::model(path, CONFIG, e.message(), "use the program version that wrote this checkpoint")
-    })?;
+    let then: Config = toml::from_str(then)
+        .map_err(|e| Error::model(path, CONFIG, e.message(), "use the program version that wrote this checkpoint"))?;
     let mut changes = now.differences(&then);
     changes.retain(|(key, ..)| !FREE.contains(&key.as_str()));
     if changes.is_empty() {
         return Ok(None);
     }
-    let list = |one: fn(&(String, String, String)) -> String, between| changes.iter().map(one).collect::<Vec<_>>().join(between);
-    let problem = format!("the settings were edited: {}", list(|(key, ours, old)| format!("{key} is {ours} and was {old}"), ", "));
+    let list = |one: fn(&(String, String, String)) -> String, between| {
+        changes.iter().map(one).collect::<Vec<_>>().join(between)
+    };
+    let problem = format!(
+        "the settings were edited: {}",
+        list(|(key, ours, old)| format!("{key} is {ours} and was {old}"), ", ")
+    );
     let (dir, sets) = (folder.dir().display(), list(|(key, ours, _)| format!("--set {key}={ours}"), " "));
-    let advice = format!("put back what was there, then `bowline branch {dir} --out ANOTHER {sets}` for a run that goes on with other settings");
+    let advice = format!(
+        "put back what was there, then `bowline branch {dir} --out ANOTHER {sets}` for a run that goes on with other settings"
+    );
     Ok(Some(Error::run(folder.config(), problem, advice)))
 }

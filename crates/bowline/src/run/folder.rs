@@ -88,7 +88,8 @@ impl RunFolder {
     /// Checks that a run without a checkpoint has not come further than its first one: to start it anew would overwrite
     /// what it has.
     pub(super) fn require_nothing_to_lose(&self) -> Result<()> {
-        let epoch = |line: &str| serde_json::from_str::<Event>(line).is_ok_and(|event| matches!(event, Event::Epoch(_)));
+        let epoch =
+            |line: &str| serde_json::from_str::<Event>(line).is_ok_and(|event| matches!(event, Event::Epoch(_)));
         let found = if self.summary().exists() {
             "a result (summary.json)"
         } else if self.best().exists() {

@@ -42,8 +42,7 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
         Some(a) => rows.min(vocab) * vocab * if a.flow { 3 } else { 1 },
     };
     // A pair of bf16 takes the place of one f32.
-    let packed =
-        (2 * classifier + layers * (3 * 4 * d * d)) / if config.precision == Precision::F32 { 1 } else { 2 };
+    let packed = (2 * classifier + layers * (3 * 4 * d * d)) / if config.precision == Precision::F32 { 1 } else { 2 };
     let activations = rows * (3 * d + layers * 7 * d) + rows * vocab;
     let copies = if config.average > 0.0 { 3 } else { 2 };
     u64::try_from(4 * (copies * parameters + packed + activations + augmented)).unwrap_or(u64::MAX)

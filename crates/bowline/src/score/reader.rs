@@ -85,6 +85,11 @@ impl Reader {
     /// Reads all passages and answers their questions, in the order of the passages. Ids must be below the vocabulary's
     /// size, and a passage must have as many targets as inputs, or none.
     pub fn read(&mut self, passages: &[Passage<'_>]) -> Vec<Reading> {
+        self.read_until(passages, &|| false).unwrap_or_default()
+    }
+
+    /// The same, given up without a result as soon as `stop` says so. It is asked before every window.
+    pub fn read_until(&mut self, passages: &[Passage<'_>], stop: &dyn Fn() -> bool) -> Option<Vec<Reading>> {
         for passage in passages {
             assert!(passage.targets.is_empty() || passage.targets.len() == passage.inputs.len());
         }
@@ -92,13 +97,19 @@ impl Reader {
         let mut order: Vec<usize> = (0..passages.len()).collect();
         order.sort_by_key(|&i| (Reverse(passages[i].inputs.len()), i));
         for group in order.chunks(self.batch) {
-            self.read_group(passages, group, &mut readings);
+            self.read_group(passages, group, &mut readings, stop)?;
         }
-        readings
+        Some(readings)
     }
 
     /// Reads the passages whose numbers are in `group`, longest first.
-    fn read_group(&mut self, passages: &[Passage<'_>], group: &[usize], readings: &mut [Reading]) {
+    fn read_group(
+        &mut self,
+        passages: &[Passage<'_>],
+        group: &[usize],
+        readings: &mut [Reading],
+        stop: &dyn Fn() -> bool,
+    ) -> Option<()> {
         let architecture = self.model.params.architecture();
         let mut state = State::zeros(architecture, group.len());
         for (row, &i) in group.iter().enumerate() {
@@ -116,7 +127,10 @@ impl Reader {
             }
             active = done.start;
             if active == 0 {
-                return;
+                return Some(());
+            }
+            if stop() {
+                return None;
             }
             for layer in &mut state.layers {
                 layer.h.truncate(active * architecture.hidden);
