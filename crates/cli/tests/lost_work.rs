@@ -74,3 +74,22 @@ fn sizes_that_cannot_fit_are_refused_before_anything_is_written() {
     assert!(ended.error().contains("GB of memory are free"), "{}", ended.error());
     assert!(!place.path("run").exists());
 }
+
+#[test]
+fn tunings_at_the_same_time_do_not_break_each_other_s_file() {
+    let place = Place::new();
+    let run = place.trained("run");
+    let tune = || {
+        let mut command = common::bowline(["eval", "--threads", "1", "--tune", "--cache", "--data"]);
+        command.arg(place.path("corpus")).arg(&run);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let at_once: Vec<_> = (0..6).map(|_| tune()).collect();
+    for child in at_once {
+        common::Ended::of(child.wait_with_output().unwrap()).success();
+    }
+    let tuned = fs::read_to_string(run.join("best/tuned.json")).unwrap();
+    assert!(serde_json::from_str::<serde_json::Value>(&tuned).unwrap()["cache"].is_object(), "{tuned}");
+    assert!(!snapshot(&run).iter().any(|(path, _)| path.to_str().unwrap().ends_with(".partial")));
+}

@@ -14,6 +14,7 @@ use crate::metrics::ModelMetrics;
 use crate::problem::Problem;
 use crate::teller::Teller;
 use bowline::predict::LanguageModel;
+use bowline::predictor::is_logprob;
 use bowline::score::{Continuation, Memory, Passage, Reader, Reading, Sampling, Word};
 use bowline_kernels::{Isa, Team};
 use std::collections::VecDeque;
@@ -76,6 +77,16 @@ pub enum Part {
     Read(usize, Reading),
     /// The next word of a sequence's continuation: (sequence, draw, word). `<eos>` is the last one.
     Word(usize, usize, Word),
+}
+
+impl Part {
+    /// Whether all probabilities in it can be some.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            Part::Read(_, reading) => reading.logprobs.iter().all(|&x| is_logprob(x)),
+            Part::Word(_, _, word) => is_logprob(word.logprob),
+        }
+    }
 }
 
 /// What a worker predicts with; one for each model.

@@ -19,6 +19,9 @@ pub enum Mix {
 /// Words whose distributions are computed at a time for a log mixture.
 const LOG_BLOCK: usize = 50;
 
+/// A weight above this leaves nothing of a distribution but its highest point.
+const MOST_WEIGHT: f64 = 1000.0;
+
 /// Some predictors, joined.
 pub struct Mixture {
     members: Vec<Box<dyn Predictor>>,
@@ -37,6 +40,9 @@ pub fn check_weights(weights: &[f64], members: usize, mix: Mix) -> Result<()> {
     }
     if let Some(w) = weights.iter().find(|w| !w.is_finite() || **w < 0.0) {
         return wrong(format!("{w} is impossible"), "weights of at least 0");
+    }
+    if let Some(w) = weights.iter().find(|w| **w > MOST_WEIGHT) {
+        return wrong(format!("{w} is impossible"), "weights of at most 1000");
     }
     let sum: f64 = weights.iter().sum();
     if mix == Mix::Linear && (sum - 1.0).abs() > 1e-6 {

@@ -12,6 +12,7 @@
 //! members again ([`em`]).
 
 mod body;
+mod check;
 mod dynamic;
 mod em;
 mod history;
@@ -30,6 +31,7 @@ mod telling;
 mod tests;
 mod tune;
 
+pub use check::{check_logprobs, is_logprob};
 pub use em::{Fit, em};
 pub use history::CacheGrid;
 pub use member::Member;

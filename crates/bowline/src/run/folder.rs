@@ -2,7 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::event::Event;
-use std::fs::{DirEntry, File, TryLockError};
+use crate::storage::files::{self, Output};
+use crate::storage::partial::is_partial_of;
+use std::fs::{DirEntry, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// A run's folder.
@@ -42,29 +44,51 @@ impl RunFolder {
         self.dir.join(crate::model_folder::BEST)
     }
 
+    fn checkpoints(&self) -> PathBuf {
+        self.dir.join("checkpoints")
+    }
+
     /// The newest checkpoint.
     pub fn last_checkpoint(&self) -> PathBuf {
-        self.dir.join("checkpoints").join("last.safetensors")
+        self.checkpoints().join("last.safetensors")
     }
 
     /// The checkpoint before it.
     pub fn previous_checkpoint(&self) -> PathBuf {
-        self.dir.join("checkpoints").join("previous.safetensors")
+        self.checkpoints().join("previous.safetensors")
     }
 
     /// Makes the folder for a new run. A folder that holds a run already, or anything else, is refused.
     pub(super) fn create(&self) -> Result<()> {
+        self.require_free()?;
+        let checkpoints = self.checkpoints();
+        files::create_dir_all(&checkpoints).map_err(Error::io(&checkpoints, "create the folder"))
+    }
+
+    /// Removes what a start left that came to an end before there was a run.
+    pub(super) fn remove_leftovers(&self) -> Result<()> {
+        self.require_free()?;
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return Ok(()) };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let removed = if path.is_dir() { files::remove_dir_all(&path) } else { files::remove_file(&path) };
+            removed.map_err(Error::io(&path, "remove"))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that there is neither a run nor anything else.
+    pub(super) fn require_free(&self) -> Result<()> {
         if self.config().exists() {
             let resume = format!("`bowline resume {}` to go on with it, or another --out", self.dir.display());
             return Err(Error::run(&self.dir, "there is a run in this folder already", resume));
         }
-        let checkpoints = self.dir.join("checkpoints");
-        let folders = [checkpoints.clone(), self.dir.join(super::tensorboard::FOLDER)];
+        let folders = [self.checkpoints(), self.dir.join(super::tensorboard::FOLDER)];
         // What a start left that came to an end (a kill, a full disk) before there was a config.toml is no hindrance.
         let leftover = |entry: DirEntry| {
             let name = entry.file_name();
             let empty = |dir: &Path| std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
-            name == LOCK || name == ".config.toml.partial" || (folders.contains(&entry.path()) && empty(&entry.path()))
+            let partial = name.to_str().is_some_and(|name| is_partial_of(name, "config.toml"));
+            name == LOCK || partial || (folders.contains(&entry.path()) && empty(&entry.path()))
         };
         let occupied = std::fs::read_dir(&self.dir)
             .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| !leftover(entry))));
@@ -72,7 +96,7 @@ impl RunFolder {
             let advice = "an --out that does not exist yet, or an empty folder";
             return Err(Error::run(&self.dir, "the folder is not empty, and what is in it is no run", advice));
         }
-        std::fs::create_dir_all(&checkpoints).map_err(Error::io(&checkpoints, "create the folder"))
+        Ok(())
     }
 
     /// Checks that there is a run.
@@ -94,7 +118,7 @@ impl RunFolder {
             "a result (summary.json)"
         } else if self.best().exists() {
             "a model (best/)"
-        } else if std::fs::read_to_string(self.events()).is_ok_and(|log| log.lines().any(epoch)) {
+        } else if self.events().exists() && files::read_text(&self.events(), LONGEST_LOG)?.lines().any(epoch) {
             "epochs in its log (events.jsonl)"
         } else {
             return Ok(());
@@ -106,10 +130,10 @@ impl RunFolder {
     }
 
     /// Takes the run for this process, until the file is dropped.
-    pub(super) fn lock(&self) -> Result<File> {
+    pub(super) fn lock(&self) -> Result<Output> {
         let path = self.dir.join(LOCK);
-        let file = File::create(&path).map_err(Error::io(&path, "create"))?;
-        match file.try_lock() {
+        let file = Output::create(&path).map_err(Error::io(&path, "create"))?;
+        match file.file().try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(Error::run(
                 &self.dir,
@@ -122,3 +146,6 @@ impl RunFolder {
 }
 
 const LOCK: &str = ".lock";
+
+/// A log of more bytes than this is none of ours.
+pub(super) const LONGEST_LOG: u64 = 1 << 30;

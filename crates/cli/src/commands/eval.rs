@@ -6,6 +6,7 @@ mod tuning;
 use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, split};
 use crate::options::{SplitOption, Threads};
+use crate::screen::stdout;
 use crate::terminal::{Bar, grouped, note};
 use anyhow::bail;
 use bowline::Error;
@@ -13,11 +14,11 @@ use bowline::corpus::{Split, SplitName};
 use bowline::eval::{Evaluation, Evaluator, Score};
 use bowline::ngram::recency::RecencySettings;
 use bowline::predict::LanguageModel;
-use bowline::predictor::{Member, short};
+use bowline::predictor::{Member, check_logprobs, short};
 use bowline_kernels::{Isa, Team};
 use clap::Args;
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -123,7 +124,10 @@ fn plain(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     let team = Arc::new(Team::new(options.threads.get()));
     let mut evaluator = Evaluator::new(model.params.architecture(), team, Isa::detect(), options.streams as usize);
     let vocabulary = &model.vocabulary;
-    let evaluation = evaluator.evaluate(&model.params, &split.ids, vocabulary.unk(), vocabulary.eos());
+    let nll = evaluator.nll(&model.params, &split.ids);
+    check_logprobs(&model.folder, nll.iter().map(|x| -x))?;
+    let streams = options.streams as usize;
+    let evaluation = Evaluation::of(&split.ids, &nll, vocabulary.unk(), vocabulary.eos(), streams);
     report(options, &model.kind, name(options.split), evaluation, &split, None)
 }
 
@@ -164,6 +168,7 @@ fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     let probabilities = setup.predictor()?.target_probabilities(&text.ids, &|| false).unwrap_or_default();
     progress.clear();
     let nll: Vec<f64> = probabilities.iter().map(|p| -p.ln()).collect();
+    check_logprobs(&options.models[0], nll.iter().map(|x| -x))?;
     let evaluation = Evaluation::of(&text.ids, &nll, vocabulary.unk(), vocabulary.eos(), 1);
     let weights = setup.weights.clone().unwrap_or_default();
     let member =

@@ -3,6 +3,7 @@
 use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, printable};
 use crate::options::{Threads, seed};
+use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
 use bowline::predict::LanguageModel;
@@ -12,7 +13,7 @@ use bowline::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use clap::Args;
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;

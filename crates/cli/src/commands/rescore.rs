@@ -2,6 +2,7 @@
 
 use crate::options::Threads;
 use crate::read_ahead::open;
+use crate::screen::stdout;
 use crate::terminal::{grouped, note};
 use anyhow::bail;
 use bowline::predict::LanguageModel;
@@ -11,7 +12,7 @@ use bowline::storage::atomic;
 use bowline_kernels::{Isa, Team};
 use clap::Args;
 use std::fmt::Write as _;
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -119,7 +120,7 @@ struct Answers<'a> {
 
 impl Answers<'_> {
     fn print(&mut self, utterances: &[Utterance]) -> anyhow::Result<()> {
-        let mut out = BufWriter::new(stdout().lock());
+        let mut out = BufWriter::new(stdout());
         for utterance in utterances {
             self.utterances += 1;
             self.hypotheses += utterance.hypotheses.len();

@@ -5,16 +5,17 @@ mod format;
 use super::predictor::{PredictorOptions, Setup};
 use crate::options::Threads;
 use crate::read_ahead::{Item, ReadAhead};
+use crate::screen::stdout;
 use crate::terminal::{grouped, note};
 use bowline::Error;
 use bowline::predict::LanguageModel;
-use bowline::predictor::Predictor;
+use bowline::predictor::{Predictor, check_logprobs};
 use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
 use bowline::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use clap::Args;
 use format::Format;
-use std::io::{BufWriter, stdout};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -108,7 +109,7 @@ impl Engine {
 pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
     let input = ReadAhead::start(&options.files)?;
     let (mut engine, vocabulary, tokenize) = Engine::new(options)?;
-    let mut writer = format::Writer::new(options.format, BufWriter::new(stdout().lock()), &vocabulary);
+    let mut writer = format::Writer::new(options.format, BufWriter::new(stdout()), &vocabulary);
     loop {
         let items = input.take(CHUNK);
         if items.is_empty() {
@@ -134,6 +135,9 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
                 }
             }
             let scores = engine.score(vocabulary.eos(), &lines);
+            for scored in &scores {
+                check_logprobs(&options.model, scored.logprobs.iter().copied())?;
+            }
             for ((key, sentence), scored) in lines.drain(..).zip(scores) {
                 writer.sentence(&key, &sentence, &scored)?;
             }

@@ -3,13 +3,14 @@
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::{ModelName, SizeName, TrainOptions};
+use crate::screen::stdout;
 use crate::terminal::{Terminal, duration, note};
 use anyhow::bail;
 use bowline::config::{Config, DataConfig, Precision, preset};
 use bowline::data;
 use bowline::run::{self, NgramConfig, Outcome, Session, TensorBoard};
 use bowline_kernels::Isa;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 

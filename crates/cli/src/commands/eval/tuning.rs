@@ -6,7 +6,7 @@ use crate::terminal::{Bar, note};
 use bowline::Error;
 use bowline::corpus::Split;
 use bowline::ngram::recency;
-use bowline::predictor::{DynamicForm, Stored, Tuner, perplexity};
+use bowline::predictor::{DynamicForm, Stored, Tuner, check_logprobs, perplexity};
 use std::time::Duration;
 
 /// Finds the settings, stores them and gives the perplexity with them on the validation part.
@@ -39,6 +39,7 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::R
     let without = Setup { recency: None, ..take(setup) };
     let mut p = without.predictor()?.target_probabilities(&valid.ids, &|| false).unwrap_or_default();
     *setup = without;
+    check_logprobs(&options.models[0], p.iter().map(|p| p.ln()))?;
     if asked.recency.is_some() {
         let nll: Vec<f64> = p.iter().map(|p| -p.ln()).collect();
         let eos = setup.members[0].vocabulary.eos();

@@ -7,7 +7,8 @@ use bowline::Error;
 use bowline::corpus::SplitName;
 use bowline::ngram::recency::RecencySettings;
 use bowline::predictor::{
-    DynamicForm, GradientScale, Member, Mix, Mixture, NeuralSettings, Predictor, Recency, Stored, check_weights, em,
+    DynamicForm, GradientScale, Member, Mix, Mixture, NeuralSettings, Predictor, Recency, Stored, check_logprobs,
+    check_weights, em,
 };
 use bowline_kernels::{Isa, Team};
 use serde_json::{Value, json};
@@ -133,7 +134,9 @@ impl Setup {
             let title = format!("{what}: {}", member.title());
             progress.show(&title, 0.0);
             let mut predictor = member.predictor(&self.team, self.isa, settings)?;
-            all.push(predictor.target_probabilities(ids, &|| false).unwrap_or_default());
+            let p = predictor.target_probabilities(ids, &|| false).unwrap_or_default();
+            check_logprobs(&member.folder, p.iter().map(|p| p.ln()))?;
+            all.push(p);
             progress.clear();
         }
         Ok(all)
