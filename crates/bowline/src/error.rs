@@ -3,6 +3,7 @@
 //! Every message names what it is about (a file, a line of it, a key of the configuration), says what is wrong, and
 //! ends with what to do next.
 
+use bowline_demo::NotOfThisGrammar;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -142,6 +143,12 @@ impl Error {
     /// A download error.
     pub fn download(what: impl Into<String>, problem: impl Into<String>, advice: impl Into<String>) -> Error {
         Error::Download { what: what.into(), problem: problem.into(), advice: advice.into() }
+    }
+}
+
+impl From<NotOfThisGrammar> for Error {
+    fn from(NotOfThisGrammar { line, problem, advice }: NotOfThisGrammar) -> Error {
+        Error::Corpus { path: "demo".into(), line, problem, advice: advice.to_owned() }
     }
 }
 

@@ -10,8 +10,8 @@
 //! that a word list can never be taken for another one.
 
 mod card;
-pub(crate) mod config;
-mod ngram;
+pub mod config;
+mod ngram_files;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +21,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use card::ModelCard;
-pub use ngram::{NgramFolder, is_ngram};
+pub use ngram_files::{NgramFolder, is_ngram};
 
 use crate::architecture::Tensor;
 use crate::error::{Error, Result};
@@ -42,7 +42,7 @@ pub const CARD: &str = "README.md";
 pub const BEST: &str = "best";
 
 /// The metadata key of the SHA-256 of `vocab.txt`.
-pub(crate) const VOCABULARY_HASH_KEY: &str = "bowline.vocabulary_sha256";
+pub const VOCABULARY_HASH_KEY: &str = "bowline.vocabulary_sha256";
 
 const INCOMPLETE: &str = "the model folder is damaged or incomplete: copy all of its files again";
 
@@ -194,7 +194,7 @@ fn newlines(bytes: &[u8]) -> usize {
 }
 
 /// PyTorch's names of a tensor of [`crate::architecture`]: one, except for an LSTM layer's bias, which is the sum of two.
-pub(crate) fn stored_names(tensor: &Tensor) -> (String, Option<String>) {
+pub fn stored_names(tensor: &Tensor) -> (String, Option<String>) {
     match tensor.name.strip_prefix("rnn.bias_l") {
         Some(layer) => (format!("rnn.bias_ih_l{layer}"), Some(format!("rnn.bias_hh_l{layer}"))),
         None => (tensor.name.clone(), None),
@@ -240,7 +240,7 @@ fn read_weights(dir: &Path, file: &TensorFile, config: &Config) -> Result<Params
 }
 
 /// Adds the second of PyTorch's two biases to the first, which `values` holds. A sum that is not finite is an error.
-pub(crate) fn add_bias(path: &Path, file: &TensorFile, names: (&str, &str), values: &mut [f32]) -> Result<()> {
+pub fn add_bias(path: &Path, file: &TensorFile, names: (&str, &str), values: &mut [f32]) -> Result<()> {
     let (first, second) = names;
     let mut addends = vec![0.0; values.len()];
     file.copy_to(second, &mut addends)?;

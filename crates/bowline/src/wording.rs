@@ -6,7 +6,7 @@ pub fn grouped(n: usize) -> String {
 }
 
 /// A comma before every third digit from the right; `digits` are digits alone.
-pub(crate) fn group_digits(digits: &str) -> String {
+pub fn group_digits(digits: &str) -> String {
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
@@ -18,7 +18,7 @@ pub(crate) fn group_digits(digits: &str) -> String {
 }
 
 /// 0.07 as 7: a share in percent, without the digits that binary fractions add.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let rounded = format!("{:.4}", 100.0 * share);
     rounded.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

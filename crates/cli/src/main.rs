@@ -9,6 +9,7 @@ mod read_ahead;
 mod screen;
 mod terminal;
 
+use bowline_kernels::Isa;
 use clap::Parser;
 use options::{Command, Options};
 use std::io::{self, ErrorKind};
@@ -43,6 +44,7 @@ fn heed_file_size_limit() {
 }
 
 fn run(options: Options) -> anyhow::Result<ExitCode> {
+    choose_isa(&options)?;
     match options.command {
         Command::Demo(options) => commands::demo::run(&options),
         Command::Train(options) => commands::train::run(&options),
@@ -61,11 +63,36 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Serve(options) => commands::serve::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Arpa(options) => commands::arpa::run(&options),
-        Command::Bench(options) => commands::bench::run(&options),
+        Command::Bench(bench) => commands::bench::run(&bench, options.isa == "all"),
         Command::Export(options) => commands::export::run(&options),
         Command::Import(options) => commands::import::run(&options),
         Command::TensorBoard(options) => commands::tensorboard::run(&options),
         Command::Completions(options) => commands::completions::run(&options),
         Command::Man(options) => commands::man::run(&options),
+    }
+}
+
+/// Makes the instruction set that was asked for the one of this process.
+fn choose_isa(options: &Options) -> anyhow::Result<()> {
+    match options.isa.as_str() {
+        "auto" => Ok(()),
+        "all" if matches!(options.command, Command::Bench(_)) => Ok(()),
+        "all" => {
+            anyhow::bail!("`--isa all` is for `bowline bench`\n  try: `--isa auto`, which takes the widest the CPU has")
+        }
+        name => match Isa::named(name) {
+            Some(isa) => {
+                isa.choose();
+                Ok(())
+            }
+            None => {
+                let have: Vec<_> = Isa::available().iter().map(|isa| isa.name()).collect();
+                anyhow::bail!(
+                    "`--isa {name}`: this CPU ({}) does not have it\n  try: one of {}",
+                    bowline_kernels::model_name(),
+                    have.join(", ")
+                )
+            }
+        },
     }
 }

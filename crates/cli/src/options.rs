@@ -19,6 +19,10 @@ pub struct Options {
     /// What to do
     #[command(subcommand)]
     pub command: Command,
+    /// The instruction set to compute with; `bench` takes `all`. Other bits, other speed; `auto` takes the widest the CPU has
+    #[arg(long, global = true, value_name = "SET", default_value = "auto", help_heading = "Machine")]
+    #[arg(value_parser = ["auto", "portable", "avx2", "avx512", "all"])]
+    pub isa: String,
 }
 
 #[derive(Subcommand)]
@@ -40,7 +44,7 @@ pub enum Command {
     /// The paper's tables and figures, cell by cell, beside the paper's numbers
     Reproduce(ReproduceOptions),
     /// A page with the curves and results of runs, beside the paper's
-    Report(crate::commands::report::Options),
+    Report(crate::commands::report::ReportOptions),
     /// How likely sentences are, word by word
     Score(crate::commands::score::ScoreOptions),
     /// Search n-best lists anew with a model

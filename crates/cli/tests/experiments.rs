@@ -4,7 +4,7 @@
 
 mod common;
 
-use bowline::predict::LanguageModel;
+use bowline::loaded_model::LoadedModel;
 use common::{Place, bowline, events, finish, result};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -40,8 +40,8 @@ fn the_theory_experiment_keeps_word_vectors_at_length_1_and_the_last_weights() {
     let place = Place::new();
     let settings = ["augment.loss=mixture", "augment.beta=0.5", "augment.tau=10", "keep=1", "unit_vectors=true"];
     trained_twice(&place, &[&settings[..], &["select=last", "learning_rate=0.05", "classifier_init=0.001"]].concat());
-    let model = LanguageModel::load(&place.path("whole")).unwrap();
-    for vector in model.params.embedding().chunks(16) {
+    let model = LoadedModel::load(place.path("whole")).unwrap();
+    for vector in model.params().unwrap().embedding().chunks(16) {
         let length: f64 = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
         assert!((length - 1.0).abs() < 1e-5, "{length}");
     }

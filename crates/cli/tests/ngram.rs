@@ -107,14 +107,14 @@ fn what_a_network_alone_has_is_refused_and_the_other_way_round() {
     let network = place.trained("network");
     place.check_refusal(
         bowline(["arpa", "write"]).arg(&network).arg(place.path("m.arpa")),
-        "DIR/network: a real network has no n-grams",
+        "DIR/network/best: model: a real network has no n-grams",
         "a model of `bowline train --model kn`",
     );
     finish(&mut train(&place, "kn")).success();
     place.check_refusal(
         eval(&place, &place.path("kn")).args(["--streams", "2"]),
-        "`--streams`: an n-gram model begins anew at each sentence and has no use for it",
-        "leave it out",
+        "setting `streams`: only a network as it was trained can read a text in several streams",
+        "--streams 1, or leave it out",
     );
     place.check_refusal(
         eval(&place, &place.path("kn")).arg("--recency=window=0"),

@@ -219,8 +219,8 @@ fn impossible_ways_are_refused() {
     );
     refused(
         &["--cache", "--streams", "4"],
-        "setting `streams`: these predictors read a text in one stream",
-        "--streams 1, or the model as trained",
+        "setting `streams`: only a network as it was trained can read a text in several streams",
+        "--streams 1, or leave it out",
     );
     refused(
         &["--weights", "0.5,0.5"],

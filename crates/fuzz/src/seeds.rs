@@ -2,9 +2,9 @@
 
 use bowline::architecture::Architecture;
 use bowline::config::{ModelKind, Size, preset};
+use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder};
 use bowline::params::Params;
-use bowline::predict::LanguageModel;
 use bowline::rng::{Purpose, Stream, unit};
 use bowline::run::Position;
 use bowline::storage::tensor_file::TensorFileWriter;
@@ -33,11 +33,11 @@ pub fn model(dir: &Path) {
 }
 
 /// A small model to be served.
-pub fn served_model() -> LanguageModel {
+pub fn served_model() -> LoadedModel {
     let text = "<eos>\n<unk>\nthe\ncat\nsat\non\n";
     let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), text.as_bytes()).expect("these are words");
     let params = params(vocabulary.len(), 4);
-    LanguageModel { folder: "seed".into(), kind: "re".into(), params, vocabulary, tokenize: true }
+    LoadedModel::network("seed", "re", params, vocabulary)
 }
 
 /// A file of `names` with and without a hash.

@@ -1,19 +1,20 @@
 //! What reads each format. Errors are what is expected; only their being errors is of interest.
 
 use crate::seeds;
-use bowline::any_model::AnyModel;
 use bowline::config::{Config, ModelKind, Size, preset};
-use bowline::corpus::{Corpus, Options, Phrase};
+use bowline::corpus::{Corpus, CorpusOptions, Phrase};
 use bowline::event::Event;
-use bowline::import::{self, Names, Request};
+use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::NgramFolder;
-use bowline::predictor::Stored;
+use bowline::predictor::TunedSettings;
 use bowline::run::Position;
 use bowline::score::rescore::Costs;
 use bowline::score::{Lines, Sentence, nbest};
 use bowline::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
 use bowline::vocabulary::Vocabulary;
-use bowline_serve::{Options as ServeOptions, Server};
+use bowline_interop::import::{self, Names, Request};
+use bowline_interop::tensorboard;
+use bowline_serve::{Server, ServerOptions};
 use std::fs;
 use std::io::BufReader;
 use std::path::Path;
@@ -86,13 +87,13 @@ pub fn model_config(bytes: &[u8]) {
         dir
     });
     fs::write(model.path().join("config.json"), bytes).expect("the input can be written");
-    let _ = AnyModel::load(model.path());
+    let _ = LoadedModel::load(model.path());
 }
 
 /// `tuned.json`.
 pub fn tuned(bytes: &[u8]) {
     as_file("tuned.json", bytes, |path| {
-        let _ = path.parent().map(Stored::load);
+        let _ = path.parent().map(TunedSettings::load);
     });
 }
 
@@ -124,7 +125,7 @@ pub fn events(bytes: &[u8]) {
         if !run.join("config.toml").exists() {
             fs::write(run.join("config.toml"), "").expect("the settings can be written");
         }
-        let _ = bowline::run::convert_for_tensorboard(run, &run.join("curves"));
+        let _ = tensorboard::convert(run, &run.join("curves"));
     });
 }
 
@@ -188,12 +189,14 @@ pub fn nbest(bytes: &[u8]) {
 pub fn corpus(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tokenize in [false, true] {
-        let options = Options { vocab_size: Some(20), tokenize };
+        let options = CorpusOptions { vocab_size: Some(20), tokenize };
         if let Ok(corpus) = Corpus::from_texts(&text, &text, &text, options) {
             let _ = Phrase::new(&text, &corpus.vocabulary, tokenize);
         }
     }
-    as_file("input.txt", bytes, |path| drop(Corpus::from_file(path, Options { vocab_size: None, tokenize: true })));
+    as_file("input.txt", bytes, |path| {
+        drop(Corpus::from_file(path, CorpusOptions { vocab_size: None, tokenize: true }))
+    });
 }
 
 /// The weights of another tool.
@@ -206,7 +209,7 @@ pub fn import(bytes: &[u8]) {
         let names = Names::default();
         let request = Request { weights: path, vocabulary: &words, names, model: None, tokenize: false };
         if import::import(&request, &out).is_ok() {
-            AnyModel::load(&out).expect("what was imported can be read");
+            LoadedModel::load(&out).expect("what was imported can be read");
             fs::remove_dir_all(out).expect("it can be removed");
         }
     });
@@ -217,7 +220,7 @@ pub fn http(bytes: &[u8]) {
     static SERVER: OnceLock<Mutex<Server>> = OnceLock::new();
     let server = SERVER.get_or_init(|| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-        let options = ServeOptions { threads: 1, ..ServeOptions::default() };
+        let options = ServerOptions { threads: 1, ..ServerOptions::default() };
         Mutex::new(Server::new([seeds::served_model()], listener, options).expect("the server can be made"))
     });
     const PATHS: [&str; 7] =

@@ -4,7 +4,7 @@
 //! to even) and stand in pairs, two neighbours of the sum over `k` in 32 bits, the first in the lower half: so the
 //! instruction of the CPU takes them. A pair travels as the bits of an f32; it is never computed with as one.
 
-use crate::cpu::Isa;
+use crate::cpu::{Isa, Kind};
 use crate::simd::Simd;
 
 /// What the operands of matrix products are rounded to. Sums, weights, states and gradients are f32 in any case.
@@ -23,7 +23,7 @@ impl Precision {
     pub fn available(self, isa: Isa) -> bool {
         match self {
             Precision::F32 | Precision::Bf16Emulated => true,
-            Precision::Bf16 => isa == Isa::Avx512 && cpu_has_bf16(),
+            Precision::Bf16 => isa.kind() == Kind::Avx512 && cpu_has_bf16(),
         }
     }
 
@@ -42,13 +42,13 @@ impl Precision {
         }
     }
 
-    pub(crate) fn pairs(self) -> bool {
-        self != Precision::F32
-    }
-
     /// Terms of a sum over `k` elements.
     pub(crate) fn terms(self, k: usize) -> usize {
-        if self.pairs() { k.div_ceil(2) } else { k }
+        match self {
+            Precision::F32 => k,
+            Precision::Bf16 => k.div_ceil(2),
+            Precision::Bf16Emulated => k.next_multiple_of(2),
+        }
     }
 }
 
@@ -75,30 +75,65 @@ fn pair_of(first: f32, second: f32) -> f32 {
     f32::from_bits(rounded(first) >> 16 | rounded(second) & 0xFFFF_0000)
 }
 
-/// One or two neighbours; a missing one is 0.
+/// The terms of one row of `k` elements from term `first` on.
+///
+/// An emulated term is one rounded element. The CPU's instruction adds the second of a pair first, so here the two stand the
+/// other way round, and f32 instructions add the same products (which are exact) in the same order.
 #[inline(always)]
-pub(crate) fn pair(elements: &[f32]) -> f32 {
-    pair_of(elements[0], elements.get(1).copied().unwrap_or(0.0))
+pub(crate) fn round_row(precision: Precision, row: &[f32], first: usize, out: &mut [f32]) {
+    let pairs =
+        if precision == Precision::Bf16 { first..first + out.len() } else { first / 2..(first + out.len()) / 2 };
+    let (whole, last) = row.as_chunks::<2>();
+    let pair = |at: usize| match whole.get(at) {
+        Some(&pair) => pair,
+        None => [last[0], 0.0],
+    };
+    if precision == Precision::Bf16 {
+        let inside = pairs.end.min(whole.len()) - pairs.start;
+        for (out, &[first, second]) in out.iter_mut().zip(&whole[pairs.start..]) {
+            *out = pair_of(first, second);
+        }
+        out[inside..]
+            .iter_mut()
+            .zip(pairs.start + inside..)
+            .for_each(|(out, at)| *out = pair_of(pair(at)[0], pair(at)[1]));
+    } else {
+        for (out, at) in out.as_chunks_mut::<2>().0.iter_mut().zip(pairs) {
+            let [first, second] = pair(at);
+            *out = [nearest(second), nearest(first)];
+        }
+    }
 }
 
-/// Pairs of neighbours of one row.
+/// One term of `out.len()` neighbouring columns, of which `row(k)` gives the elements `k < count`.
 #[inline(always)]
-pub(crate) fn pair_row(from: &[f32], out: &mut [f32]) {
-    let (pairs, last) = from.as_chunks::<2>();
-    for (out, &[first, second]) in out.iter_mut().zip(pairs) {
-        *out = pair_of(first, second);
-    }
-    if let [last] = last {
-        out[pairs.len()] = pair_of(*last, 0.0);
+pub(crate) fn round_term<'a>(
+    precision: Precision,
+    count: usize,
+    term: usize,
+    out: &mut [f32],
+    row: impl Fn(usize) -> &'a [f32],
+) {
+    let one = |out: &mut [f32], k: usize| {
+        if k < count { out.iter_mut().zip(row(k)).for_each(|(out, &x)| *out = nearest(x)) } else { out.fill(0.0) }
+    };
+    match precision {
+        Precision::Bf16 if 2 * term + 1 < count => {
+            for ((out, &first), &second) in out.iter_mut().zip(row(2 * term)).zip(row(2 * term + 1)) {
+                *out = pair_of(first, second);
+            }
+        }
+        Precision::Bf16 => out.iter_mut().zip(row(2 * term)).for_each(|(out, &first)| *out = pair_of(first, 0.0)),
+        // The neighbour: the second of a pair comes first.
+        Precision::Bf16Emulated => one(out, term ^ 1),
+        Precision::F32 => out.iter_mut().zip(row(term)).for_each(|(out, &x)| *out = x),
     }
 }
 
-/// Pairs of what stands at the same place in two rows.
+/// The nearest bf16, as an f32.
 #[inline(always)]
-pub(crate) fn pair_rows(first: &[f32], second: &[f32], out: &mut [f32]) {
-    for ((out, &first), &second) in out.iter_mut().zip(first).zip(second) {
-        *out = pair_of(first, second);
-    }
+pub(crate) fn nearest(x: f32) -> f32 {
+    f32::from_bits(rounded(x) & 0xFFFF_0000)
 }
 
 /// How the product of two terms is added to a sum.
@@ -119,21 +154,6 @@ impl<S: Simd> Product<S> for Single {
     }
 }
 
-/// Terms are pairs of bf16, multiplied as the f32 that they are. The products are exact, so only the sums are rounded; the
-/// second of the pair comes first, as the CPU's instruction is specified.
-pub(crate) struct Pairs;
-
-impl<S: Simd> Product<S> for Pairs {
-    #[inline(always)]
-    unsafe fn add(sum: S::V, a: S::V, b: S::V) -> S::V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let sum = S::fma(S::upper_halves(a), S::upper_halves(b), sum);
-            S::fma(S::lower_halves(a), S::lower_halves(b), sum)
-        }
-    }
-}
-
 #[cfg(target_arch = "x86_64")]
 pub(crate) use native::{native_panels, native_spin};
 
@@ -141,7 +161,6 @@ pub(crate) use native::{native_panels, native_spin};
 mod native {
     use super::Product;
     use crate::gemm::{Block, panels};
-    use crate::pack::Strided;
     use crate::peak::SUMS;
     use crate::simd::{Avx512, Simd};
     use std::arch::x86_64::{__m512, __m512bh, _mm512_dpbf16_ps};
@@ -165,7 +184,7 @@ mod native {
     /// # Safety
     /// The CPU has the features; the rest as for the other versions.
     #[target_feature(enable = "avx2,fma,avx512f,avx512bf16")]
-    pub(crate) unsafe fn native_panels(a: Strided, b: *const f32, c: *mut f32, block: Block) {
+    pub(crate) unsafe fn native_panels(a: *const f32, b: *const f32, c: *mut f32, block: Block) {
         // SAFETY: the features are on in this function; the rest is the caller's promise.
         unsafe { panels::<Avx512, Native>(a, b, c, block) }
     }
@@ -178,7 +197,7 @@ mod native {
     pub(crate) unsafe fn native_spin(rounds: usize) -> f64 {
         // SAFETY: the features are on in this function.
         unsafe {
-            let x = Avx512::splat(std::hint::black_box(super::pair(&[1e-4, 1e-4])));
+            let x = Avx512::splat(std::hint::black_box(super::pair_of(1e-4, 1e-4)));
             let mut sums = [Avx512::splat(std::hint::black_box(1.0)); SUMS];
             for _ in 0..rounds {
                 for sum in &mut sums {
@@ -192,7 +211,7 @@ mod native {
 
 /// Never called: [`Precision::Bf16`] is not available here.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) unsafe fn native_panels(_: crate::pack::Strided, _: *const f32, _: *mut f32, _: crate::gemm::Block) {
+pub(crate) unsafe fn native_panels(_: *const f32, _: *const f32, _: *mut f32, _: crate::gemm::Block) {
     unreachable!("there is no bf16 on this CPU")
 }
 
@@ -200,11 +219,6 @@ pub(crate) unsafe fn native_panels(_: crate::pack::Strided, _: *const f32, _: *m
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) unsafe fn native_spin(_: usize) -> f64 {
     unreachable!("there is no bf16 on this CPU")
-}
-
-/// The nearest bf16, as an f32.
-pub(crate) fn nearest(x: f32) -> f32 {
-    f32::from_bits(rounded(x) & 0xFFFF_0000)
 }
 
 #[cfg(test)]
@@ -241,12 +255,30 @@ mod tests {
     #[test]
     fn a_pair_holds_its_first_element_in_the_lower_half() {
         let bits = |x: f32| x.to_bits();
-        assert_eq!(bits(pair(&[1.0, -2.0])), bits(-2.0) | bits(1.0) >> 16);
-        assert_eq!(bits(pair(&[1.0])), bits(1.0) >> 16);
+        assert_eq!(bits(pair_of(1.0, -2.0)), bits(-2.0) | bits(1.0) >> 16);
         let mut out = [9.0; 2];
-        pair_row(&[1.0, -2.0, 3.0], &mut out);
-        assert_eq!(out.map(f32::to_bits), [bits(pair(&[1.0, -2.0])), bits(pair(&[3.0]))]);
-        pair_rows(&[1.0, 5.0], &[-2.0, 7.0], &mut out);
-        assert_eq!(out.map(f32::to_bits), [bits(pair(&[1.0, -2.0])), bits(pair(&[5.0, 7.0]))]);
+        round_row(Precision::Bf16, &[1.0, -2.0, 3.0], 0, &mut out);
+        assert_eq!(out.map(bits), [bits(pair_of(1.0, -2.0)), bits(pair_of(3.0, 0.0))]);
+        round_row(Precision::Bf16, &[1.0, -2.0, 3.0, 4.0, 5.0], 1, &mut out);
+        assert_eq!(out.map(bits), [bits(pair_of(3.0, 4.0)), bits(pair_of(5.0, 0.0))]);
+        let rows = [[1.0, 5.0], [-2.0, 7.0], [3.0, 8.0]];
+        round_term(Precision::Bf16, 3, 0, &mut out, |k| &rows[k]);
+        assert_eq!(out.map(bits), [bits(pair_of(1.0, -2.0)), bits(pair_of(5.0, 7.0))]);
+        round_term(Precision::Bf16, 3, 1, &mut out, |k| &rows[k]);
+        assert_eq!(out.map(bits), [bits(pair_of(3.0, 0.0)), bits(pair_of(8.0, 0.0))]);
+    }
+
+    #[test]
+    fn emulated_terms_are_single_and_the_second_of_a_pair_comes_first() {
+        let mut out = [9.0; 4];
+        round_row(Precision::Bf16Emulated, &[1.0, -2.0, 3.0], 0, &mut out);
+        assert_eq!(out, [-2.0, 1.0, 0.0, 3.0]);
+        let rows = [[1.0, 5.0], [-2.0, 7.0], [3.0, 8.0]];
+        let mut out = [9.0; 2];
+        let terms = [0, 1, 2, 3].map(|term| {
+            round_term(Precision::Bf16Emulated, 3, term, &mut out, |k| &rows[k]);
+            out
+        });
+        assert_eq!(terms, [[-2.0, 7.0], [1.0, 5.0], [0.0, 0.0], [3.0, 8.0]]);
     }
 }

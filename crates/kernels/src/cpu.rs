@@ -1,10 +1,18 @@
 //! The one CPU check: which instruction set the kernels use, decided once at run time.
 
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Avx2, Avx512};
+use crate::simd::{Portable, Simd, Tile};
 use std::sync::OnceLock;
 
-/// An instruction set that the kernels are compiled for. Later ones are faster.
+/// An instruction set that the kernels are compiled for and that this CPU has: there is no other way to get one than to ask
+/// for what the CPU has, so that the kernels may rely on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Isa {
+pub struct Isa(Kind);
+
+/// The instruction sets, narrowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
     /// Plain Rust, any CPU.
     Portable,
     /// 8 lanes of f32 with fused multiply-add (x86-64 since about 2013).
@@ -13,43 +21,74 @@ pub enum Isa {
     Avx512,
 }
 
+/// What this process uses.
+static CHOSEN: OnceLock<Isa> = OnceLock::new();
+
 impl Isa {
-    /// The best one this CPU has.
+    /// Plain Rust, which every CPU has.
+    pub const PORTABLE: Isa = Isa(Kind::Portable);
+
+    /// The names of all there are, narrowest first, whether this CPU has them or not.
+    pub const NAMES: [&'static str; 3] = ["portable", "avx2", "avx512"];
+
+    /// The one this process uses: what [`Isa::choose`] said, or else the widest this CPU has. Each is at least as fast as the
+    /// narrower ones on every CPU it was measured on (docs/speed.md), and a rule gives the same bits every time where a
+    /// measurement might not.
     pub fn detect() -> Isa {
-        static BEST: OnceLock<Isa> = OnceLock::new();
-        *BEST.get_or_init(|| Isa::available().last().copied().unwrap_or(Isa::Portable))
+        *CHOSEN.get_or_init(|| Isa::available().last().copied().unwrap_or(Isa::PORTABLE))
     }
 
-    /// All that this CPU has, slowest first. Tests run every kernel on each of them.
+    /// Makes this the one that [`Isa::detect`] gives. Whether it came in time: the first one asked for or detected stays.
+    pub fn choose(self) -> bool {
+        *CHOSEN.get_or_init(|| self) == self
+    }
+
+    /// The one of this name, if this CPU has it.
+    pub fn named(name: &str) -> Option<Isa> {
+        Isa::available().into_iter().find(|isa| isa.name() == name)
+    }
+
+    /// All that this CPU has, narrowest first. Tests run every kernel on each of them.
     pub fn available() -> Vec<Isa> {
-        let mut all = vec![Isa::Portable];
+        let mut all = vec![Isa::PORTABLE];
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                all.push(Isa::Avx2);
+                all.push(Isa(Kind::Avx2));
                 if is_x86_feature_detected!("avx512f") {
-                    all.push(Isa::Avx512);
+                    all.push(Isa(Kind::Avx512));
                 }
             }
         }
         all
     }
 
+    pub(crate) fn kind(self) -> Kind {
+        self.0
+    }
+
     /// Lanes of f32 in one register.
     pub fn lanes(self) -> usize {
-        match self {
-            Isa::Portable | Isa::Avx2 => 8,
-            Isa::Avx512 => 16,
+        match self.0 {
+            Kind::Portable | Kind::Avx2 => 8,
+            Kind::Avx512 => 16,
         }
     }
 
-    /// Its name, as people write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Isa::Portable => "portable",
-            Isa::Avx2 => "avx2+fma",
-            Isa::Avx512 => "avx512",
+    /// The tile of its products.
+    pub(crate) fn tile(self) -> Tile {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => Avx2::TILE,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => Avx512::TILE,
+            _ => Portable::TILE,
         }
+    }
+
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        Isa::NAMES[self.0 as usize]
     }
 }
 
@@ -60,4 +99,19 @@ pub fn model_name() -> String {
         Some(line.split_once(':')?.1.trim().to_owned())
     });
     from_proc.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_gives_what_the_cpu_has_and_nothing_else() {
+        for isa in Isa::available() {
+            assert_eq!(Isa::named(isa.name()), Some(isa));
+        }
+        let missing = Isa::NAMES.iter().filter(|name| Isa::named(name).is_none()).count();
+        assert_eq!(missing, Isa::NAMES.len() - Isa::available().len());
+        assert_eq!(Isa::named("avx1024"), None);
+    }
 }

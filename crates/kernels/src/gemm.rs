@@ -1,15 +1,16 @@
 //! Matrix products `C = A B` and `C += A B` on row-major f32 matrices.
 //!
-//! `B` is packed once into panels ([`PackedB`]) and used many times; `A` is read where it lies, or copied block by block
-//! when it is transposed or has to be rounded to bf16. A tile of a few rows and one panel's columns stays in registers for
-//! the whole sum over `k`, which always runs from first to last: the value of an element of `C` does not depend on the
-//! tile it falls into, on blocking, or on the number of threads.
+//! `B` is packed once into panels ([`PackedB`]) and used many times; `A` is copied block by block into strips
+//! ([`strips`]). A tile, one strip by one panel, stays in registers for the whole sum over `k`, which always runs from first
+//! to last: the value of an element of `C` does not depend on the tile it falls into, on blocking, or on the number of
+//! threads.
 
-use crate::bf16::{Pairs, Precision, Product, Single};
+use crate::bf16::{Precision, Product, Single};
 use crate::buffer::Buffer;
 use crate::matrix::Mat;
-use crate::pack::{PackedB, ROOM, ROW_BLOCK, Strided, TERM_BLOCK};
+use crate::pack::PackedB;
 use crate::simd::{Simd, multiversion};
+use crate::strips::{self, ROOM, ROW_BLOCK, TERM_BLOCK};
 use crate::team::{SMALL_PRODUCT, Team, rows_per_job};
 use std::cell::RefCell;
 
@@ -32,7 +33,7 @@ pub enum Into {
 pub fn gemm(team: &Team, a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
     let (m, _) = a.shape();
     let n = b.n;
-    assert_eq!(c.len(), m * n, "the result is {m} x {n}");
+    assert!(m.checked_mul(n) == Some(c.len()), "the result is {m} x {n}, not of {} elements", c.len());
     if m == 0 || n == 0 {
         return;
     }
@@ -44,43 +45,43 @@ pub fn gemm(team: &Team, a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
 }
 
 thread_local! {
-    /// Room for a transposed `A`'s tiles, one per thread, made once.
-    static A_TILES: RefCell<Buffer> = const { RefCell::new(Buffer::new()) };
+    /// Room for the strips of `A`, one per thread, made once.
+    static STRIPS: RefCell<Buffer> = const { RefCell::new(Buffer::new()) };
 }
 
 /// Gives every member of the team the room that a product may need. Without it a member takes its room at the first product
 /// that falls to it, which may be late.
 pub fn make_room(team: &Team) {
-    team.run(|_| A_TILES.with_borrow_mut(|room| room.grow(ROOM)));
+    team.run(|_| STRIPS.with_borrow_mut(|room| room.grow(ROOM)));
 }
 
 /// [`gemm`] by the calling thread alone.
 pub fn gemm_alone(a: Mat<'_>, b: &PackedB, c: &mut [f32], into: Into) {
     let (m, k) = a.shape();
     assert_eq!(k, b.k, "inner sizes differ");
-    assert!(c.len() >= m * b.n && (m == 0 || k == 0 || a.data.len() > (m - 1) * a.row_stride + (k - 1) * a.col_stride));
+    assert!(m.checked_mul(b.n).is_some_and(|n| n <= c.len()), "{} elements for {m} x {}", c.len(), b.n);
+    assert!(m == 0 || k == 0 || a.data.len() > (m - 1) * a.row_stride + (k - 1) * a.col_stride);
     if k == 0 {
         if into == Into::Overwrite {
             c[..m * b.n].fill(0.0);
         }
         return;
     }
-    A_TILES.with_borrow_mut(|room| {
+    STRIPS.with_borrow_mut(|room| {
         for i0 in (0..m).step_by(ROW_BLOCK) {
             let rows = ROW_BLOCK.min(m - i0);
             for first in (0..b.terms()).step_by(TERM_BLOCK) {
                 let depth = TERM_BLOCK.min(b.terms() - first);
-                let a = Strided::new(b, a.rows(i0..i0 + rows), first, depth, room);
+                strips::copy(b, a.rows(i0..i0 + rows), first, depth, room);
                 let overwrite = into == Into::Overwrite && first == 0;
                 let block = Block { rows, depth, n: b.n, first, terms: b.terms(), overwrite };
-                let (panels, c) = (b.data.as_ptr(), c[i0 * b.n..].as_mut_ptr());
-                // SAFETY: rows x depth terms of A at their strides, the panels of B and rows x n elements of C at i0 are in
+                let (a, panels, c) = (room.as_ptr(), b.data.as_ptr(), c[i0 * b.n..].as_mut_ptr());
+                // SAFETY: rows x depth terms of A in strips, the panels of B and rows x n elements of C at i0 are in
                 // bounds by the assertions above and by the layout of PackedB, which exists only where the CPU can do
                 // its precision.
                 unsafe {
                     match b.precision {
-                        Precision::F32 => single_panels(b.isa, a, panels, c, block),
-                        Precision::Bf16Emulated => pair_panels(b.isa, a, panels, c, block),
+                        Precision::F32 | Precision::Bf16Emulated => single_panels(b.isa, a, panels, c, block),
                         Precision::Bf16 => crate::bf16::native_panels(a, panels, c, block),
                     }
                 }
@@ -108,35 +109,21 @@ multiversion! {
     /// One block: `rows x depth` terms of `A` against all panels of `B`, f32.
     ///
     /// # Safety
-    /// `a`: `rows x depth` terms; `b`: packed panels of a matrix with `n` columns; `c`: `rows x n`.
-    unsafe fn single_panels = single_panels_generic(a: Strided, b: *const f32, c: *mut f32, block: Block)
+    /// `a`: `rows x depth` terms in strips; `b`: packed panels of a matrix with `n` columns; `c`: `rows x n`.
+    unsafe fn single_panels = single_panels_generic(a: *const f32, b: *const f32, c: *mut f32, block: Block)
 }
 
 #[inline(always)]
-unsafe fn single_panels_generic<S: Simd>(a: Strided, b: *const f32, c: *mut f32, block: Block) {
+unsafe fn single_panels_generic<S: Simd>(a: *const f32, b: *const f32, c: *mut f32, block: Block) {
     // SAFETY: the caller's promise.
     unsafe { panels::<S, Single>(a, b, c, block) }
 }
 
-multiversion! {
-    /// [`single_panels`] for terms that are pairs of bf16, with f32 instructions.
-    ///
-    /// # Safety
-    /// As for [`single_panels`].
-    unsafe fn pair_panels = pair_panels_generic(a: Strided, b: *const f32, c: *mut f32, block: Block)
-}
-
-#[inline(always)]
-unsafe fn pair_panels_generic<S: Simd>(a: Strided, b: *const f32, c: *mut f32, block: Block) {
-    // SAFETY: the caller's promise.
-    unsafe { panels::<S, Pairs>(a, b, c, block) }
-}
-
 /// One block by whichever product of terms.
 #[inline(always)]
-pub(crate) unsafe fn panels<S: Simd, P: Product<S>>(a: Strided, b: *const f32, c: *mut f32, block: Block) {
+pub(crate) unsafe fn panels<S: Simd, P: Product<S>>(a: *const f32, b: *const f32, c: *mut f32, block: Block) {
     let Block { first, terms, n, .. } = block;
-    let full = 2 * S::LANES;
+    let full = S::TILE.registers * S::LANES;
     let mut j = 0;
     while j < n {
         if block.rows == 1 && n - j >= ABREAST * full {
@@ -152,27 +139,45 @@ pub(crate) unsafe fn panels<S: Simd, P: Product<S>>(a: Strided, b: *const f32, c
             let panel = b.add(j * terms + first * registers * S::LANES);
             let next = b.wrapping_add((j + columns) * terms + first * registers * S::LANES);
             let c = c.add(j);
-            match (S::LANES, registers) {
-                (16, 2) => column::<S, P, 10, 2>(a, panel, next, c, block, columns),
-                (16, _) if a.rows > 1 => column::<S, P, 10, 1>(a, panel, next, c, block, columns),
-                (16, _) => column::<S, P, 20, 1>(a, panel, next, c, block, columns),
-                (_, 2) => column::<S, P, 5, 2>(a, panel, next, c, block, columns),
-                _ if a.rows > 1 => column::<S, P, 5, 1>(a, panel, next, c, block, columns),
-                _ => column::<S, P, 10, 1>(a, panel, next, c, block, columns),
+            // What a tile's shape does not need is removed at compile time.
+            match (S::TILE.rows, registers) {
+                (8, 3) => column::<S, P, 8, 3>(a, panel, next, c, block, columns),
+                (8, 2) => column::<S, P, 8, 2>(a, panel, next, c, block, columns),
+                (8, _) => column::<S, P, 8, 1>(a, panel, next, c, block, columns),
+                (6, 2) => column::<S, P, 6, 2>(a, panel, next, c, block, columns),
+                (6, _) => column::<S, P, 6, 1>(a, panel, next, c, block, columns),
+                _ => column::<S, P, 4, 1>(a, panel, next, c, block, columns),
             }
         }
         j += columns;
     }
 }
 
-/// One row against panels abreast: alone, each would wait for its own two sums at every term.
+/// One row against panels abreast: alone, each would wait for its own few sums at every term.
 #[inline(always)]
-unsafe fn row<S: Simd, P: Product<S>>(a: Strided, panels: *const f32, c: *mut f32, block: Block) {
+unsafe fn row<S: Simd, P: Product<S>>(a: *const f32, panels: *const f32, c: *mut f32, block: Block) {
+    // SAFETY: the caller's promise, handed on; all panels and columns are whole.
+    unsafe {
+        match S::TILE.registers {
+            3 => row_of::<S, P, 3>(a, panels, c, block),
+            2 => row_of::<S, P, 2>(a, panels, c, block),
+            _ => row_of::<S, P, 1>(a, panels, c, block),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn row_of<S: Simd, P: Product<S>, const NV: usize>(
+    a: *const f32,
+    panels: *const f32,
+    c: *mut f32,
+    block: Block,
+) {
     let Block { depth, terms, overwrite, .. } = block;
-    let full = 2 * S::LANES;
+    let full = NV * S::LANES;
     // SAFETY: the caller's promise; all panels and columns are whole.
     unsafe {
-        let mut sums = [[S::splat(0.0); 2]; ABREAST];
+        let mut sums = [[S::splat(0.0); NV]; ABREAST];
         if !overwrite {
             for (p, sums) in sums.iter_mut().enumerate() {
                 for (v, sum) in sums.iter_mut().enumerate() {
@@ -180,12 +185,14 @@ unsafe fn row<S: Simd, P: Product<S>>(a: Strided, panels: *const f32, c: *mut f3
                 }
             }
         }
-        for at in 0..depth {
-            let x = S::splat(*a.data.add(at * a.term));
-            for (p, sums) in sums.iter_mut().enumerate() {
+        let mut at: [*const f32; ABREAST] = std::array::from_fn(|p| panels.wrapping_add(p * full * terms));
+        for term in 0..depth {
+            let x = S::splat(*a.add(term));
+            for (at, sums) in at.iter_mut().zip(&mut sums) {
                 for (v, sum) in sums.iter_mut().enumerate() {
-                    *sum = P::add(*sum, x, S::load(panels.add(p * full * terms + at * full + v * S::LANES)));
+                    *sum = P::add(*sum, x, S::load(at.add(v * S::LANES)));
                 }
+                *at = at.add(full);
             }
         }
         for (p, sums) in sums.iter().enumerate() {
@@ -199,7 +206,7 @@ unsafe fn row<S: Simd, P: Product<S>>(a: Strided, panels: *const f32, c: *mut f3
 /// All rows against one panel of `NV` registers, in tiles of `MR` rows.
 #[inline(always)]
 unsafe fn column<S: Simd, P: Product<S>, const MR: usize, const NV: usize>(
-    a: Strided,
+    a: *const f32,
     panel: *const f32,
     next_panel: *const f32,
     c: *mut f32,
@@ -211,52 +218,50 @@ unsafe fn column<S: Simd, P: Product<S>, const MR: usize, const NV: usize>(
     let (lines, tiles, groups) = (depth * NV * S::LANES / 16, (rows / MR).max(1), (depth / GROUP).max(1));
     let share = lines.div_ceil(tiles * groups).max(1);
     let quiet_rows = (tiles - lines.div_ceil(share * groups).min(tiles)) * MR;
-    // SAFETY: the caller's promise, handed on row by row; a prefetch may point anywhere.
+    // SAFETY: the caller's promise, handed on strip by strip; a prefetch may point anywhere.
     unsafe {
         let mut i = 0;
-        while i + MR <= rows {
+        while strips::height(MR, rows - i) == MR && i < rows {
             let share = if i < quiet_rows { 0 } else { share };
             let ahead = next_panel.wrapping_add(i.saturating_sub(quiet_rows) / MR * groups * share * 16);
             // While this tile is summed up, fetch what the next one will find in the result.
             let after = if i + 2 * MR <= rows { c.wrapping_add((i + MR) * n) } else { c.wrapping_add(NV * S::LANES) };
             for r in 0..MR {
-                S::prefetch(after.wrapping_add(r * n));
+                for v in 0..NV {
+                    S::prefetch(after.wrapping_add(r * n + v * S::LANES));
+                }
             }
-            let (a, c) = (a.skip_rows(i), c.add(i * n));
-            tile::<S, P, MR, NV>(a, panel, c, block, columns, ahead, share);
+            tile::<S, P, MR, NV>(a.add(i * depth), panel, c.add(i * n), block, columns, ahead, share);
             i += MR;
         }
-        while i + 4 <= rows {
-            let (a, c) = (a.skip_rows(i), c.add(i * n));
-            tile::<S, P, 4, NV>(a, panel, c, block, columns, panel, 0);
-            i += 4;
-        }
-        let (a, c) = (a.skip_rows(i), c.add(i * n));
-        match rows - i {
-            3 => tile::<S, P, 3, NV>(a, panel, c, block, columns, panel, 0),
-            2 => tile::<S, P, 2, NV>(a, panel, c, block, columns, panel, 0),
-            1 => tile::<S, P, 1, NV>(a, panel, c, block, columns, panel, 0),
-            _ => {}
+        while i < rows {
+            let height = strips::height(MR, rows - i);
+            let (a, c) = (a.add(i * depth), c.add(i * n));
+            match height {
+                4 => tile::<S, P, 4, NV>(a, panel, c, block, columns, panel, 0),
+                2 => tile::<S, P, 2, NV>(a, panel, c, block, columns, panel, 0),
+                _ => tile::<S, P, 1, NV>(a, panel, c, block, columns, panel, 0),
+            }
+            i += height;
         }
     }
 }
 
-/// Adds the products of the terms `at` to all sums of a tile.
+/// Adds the products of one term to all sums of a tile.
 #[inline(always)]
 unsafe fn term<S: Simd, P: Product<S>, const MR: usize, const NV: usize>(
     sums: &mut [[S::V; NV]; MR],
-    a: Strided,
+    a: *const f32,
     panel: *const f32,
-    at: usize,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
         let mut b = [S::splat(0.0); NV];
         for (v, b) in b.iter_mut().enumerate() {
-            *b = S::load(panel.add((at * NV + v) * S::LANES));
+            *b = S::load(panel.add(v * S::LANES));
         }
         for (r, row) in sums.iter_mut().enumerate() {
-            let x = S::splat(*a.data.add(r * a.row + at * a.term));
+            let x = S::splat(*a.add(r));
             for (sum, b) in row.iter_mut().zip(b) {
                 *sum = P::add(*sum, x, b);
             }
@@ -268,12 +273,12 @@ unsafe fn term<S: Simd, P: Product<S>, const MR: usize, const NV: usize>(
 /// cache lines from `ahead` on.
 #[inline(always)]
 unsafe fn tile<S: Simd, P: Product<S>, const MR: usize, const NV: usize>(
-    a: Strided,
-    panel: *const f32,
+    mut a: *const f32,
+    mut panel: *const f32,
     c: *mut f32,
     block: Block,
     columns: usize,
-    ahead: *const f32,
+    mut ahead: *const f32,
     share: usize,
 ) {
     let Block { depth, n, overwrite, .. } = block;
@@ -289,17 +294,19 @@ unsafe fn tile<S: Simd, P: Product<S>, const MR: usize, const NV: usize>(
                 }
             }
         }
-        let groups = depth / GROUP;
-        for g in 0..groups {
+        for _ in 0..depth / GROUP {
             for line in 0..share {
-                S::prefetch(ahead.wrapping_add((g * share + line) * 16));
+                S::prefetch(ahead.wrapping_add(line * 16));
             }
-            for at in g * GROUP..(g + 1) * GROUP {
-                term::<S, P, MR, NV>(&mut sums, a, panel, at);
+            ahead = ahead.wrapping_add(share * 16);
+            for at in 0..GROUP {
+                term::<S, P, MR, NV>(&mut sums, a.add(at * MR), panel.add(at * NV * S::LANES));
             }
+            a = a.add(GROUP * MR);
+            panel = panel.add(GROUP * NV * S::LANES);
         }
-        for at in groups * GROUP..depth {
-            term::<S, P, MR, NV>(&mut sums, a, panel, at);
+        for at in 0..depth % GROUP {
+            term::<S, P, MR, NV>(&mut sums, a.add(at * MR), panel.add(at * NV * S::LANES));
         }
         for (r, row) in sums.iter().enumerate() {
             for (v, sum) in row.iter().enumerate() {
@@ -389,6 +396,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn sizes_whose_product_does_not_fit_are_refused() {
+        let huge = usize::MAX / 2 + 1;
+        let refused = |f: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
+        let empty = PackedB::new(Isa::detect(), Precision::F32);
+        let mut packed = PackedB::new(Isa::detect(), Precision::F32);
+        packed.pack_alone(Mat::new(&[], 0, 2));
+        assert!(refused(&|| assert_eq!(Mat::new(&[0.0; 4], huge, 2).shape(), (huge, 2))));
+        // No terms, so that the left-hand matrix needs no elements: 2^63 rows of two results would seem to be none.
+        assert!(refused(&|| gemm_alone(Mat::new(&[], huge, 0), &packed, &mut [], Into::Overwrite)));
+        assert!(refused(&|| gemm(&Team::new(1), Mat::new(&[], huge, 0), &packed, &mut [], Into::Overwrite)));
+        assert!(refused(&|| {
+            let mut packed = PackedB::new(empty.isa, empty.precision);
+            packed.pack_columns_alone(4, huge, |_| &[0.0; 4]);
+        }));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod recurrent;
 #[cfg(test)]
 mod reference;
 mod simd;
+mod strips;
 mod team;
 mod transpose;
 

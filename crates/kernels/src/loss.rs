@@ -54,17 +54,50 @@ pub fn cross_entropy(
     mut d_bias: Option<&mut [f32]>,
 ) -> Loss {
     let n = z.len();
-    let target_logit = f64::from(z[target]) + bias.map_or(0.0, |b| f64::from(b.values[target]));
     check_bias(bias, n);
+    let target_logit = biased(z, bias, target);
     assert!(d_bias.as_ref().is_none_or(|d| d.len() == n));
     let d_bias_ptr = d_bias.as_mut().map_or(std::ptr::null_mut(), |d| d.as_mut_ptr());
     // SAFETY: z, the bias and its gradient have n elements, and the gradient is borrowed mutably.
-    let log_sum = unsafe { softmax_times(isa, z.as_mut_ptr(), bias_ptr(bias), n, scale, d_bias_ptr) };
+    let sum = unsafe { softmax_times(isa, z.as_mut_ptr(), bias_ptr(bias), n, scale, d_bias_ptr) };
     z[target] -= scale;
     if let Some(d_bias) = d_bias {
         d_bias[target] -= scale;
     }
-    Loss { ce: log_sum - target_logit, kl: 0.0 }
+    Loss { ce: sum.minus_log_of(target_logit), kl: 0.0 }
+}
+
+/// `-log y_target`; the row is left alone.
+pub fn minus_log_probability(isa: Isa, z: &[f32], bias: Option<Bias<'_>>, target: usize) -> f64 {
+    log_sum(isa, z, bias).minus_log_of(biased(z, bias, target))
+}
+
+/// `z_target + b_target`, rounded as the passes over the row round it.
+fn biased(z: &[f32], bias: Option<Bias<'_>>, target: usize) -> f64 {
+    f64::from(bias.map_or(z[target], |b| z[target] + b.values[target]))
+}
+
+/// `log sum_i e^(x_i)` in two parts. The first may be so large that the second is lost beside it; so they are kept apart until
+/// one of the `x` has been taken away from the first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogSum {
+    /// `max x`.
+    pub max: f64,
+    /// `log sum_i e^(x_i - max x)`.
+    pub rest: f64,
+}
+
+impl LogSum {
+    /// `log sum_i e^(x_i)`.
+    pub fn value(self) -> f64 {
+        self.max + self.rest
+    }
+
+    /// `log sum_i e^(x_i) - x` for one of the `x`: never below 0, and right to the last digit where the largest stands far above
+    /// the others.
+    pub fn minus_log_of(self, x: f64) -> f64 {
+        (self.max - x) + self.rest
+    }
 }
 
 /// Replaces `z` by `y = softmax(z + b)`.
@@ -75,7 +108,7 @@ pub fn softmax(isa: Isa, z: &mut [f32], bias: Option<Bias<'_>>) {
 }
 
 /// `log sum_i e^(z_i + b_i)`; the row is left alone.
-pub fn log_sum_exp(isa: Isa, z: &[f32], bias: Option<Bias<'_>>) -> f64 {
+pub fn log_sum(isa: Isa, z: &[f32], bias: Option<Bias<'_>>) -> LogSum {
     check_bias(bias, z.len());
     // SAFETY: z and the bias have n elements.
     unsafe { log_sum_exp_row(isa, z.as_ptr(), bias_ptr(bias), z.len()) }
@@ -222,11 +255,17 @@ multiversion! {
     /// All rows have `n` elements.
     unsafe fn softmax_times = softmax_times_generic(
         z: *mut f32, bias: *const f32, n: usize, scale: f32, d_bias: *mut f32,
-    ) -> f64
+    ) -> LogSum
 }
 
 #[inline(always)]
-unsafe fn softmax_times_generic<S: Simd>(z: *mut f32, bias: *const f32, n: usize, scale: f32, d_bias: *mut f32) -> f64 {
+unsafe fn softmax_times_generic<S: Simd>(
+    z: *mut f32,
+    bias: *const f32,
+    n: usize,
+    scale: f32,
+    d_bias: *mut f32,
+) -> LogSum {
     // SAFETY: the caller's promise.
     unsafe {
         let max = row_max::<S>(z, bias, n);
@@ -246,18 +285,18 @@ unsafe fn softmax_times_generic<S: Simd>(z: *mut f32, bias: *const f32, n: usize
                 store(d_bias, S::add(load(d_bias), y));
             }
         });
-        f64::from(max) + total.ln()
+        LogSum { max: f64::from(max), rest: total.ln() }
     }
 }
 
 multiversion! {
     /// # Safety
     /// `z` and `bias` (which may be null) have `n` elements.
-    unsafe fn log_sum_exp_row = log_sum_exp_generic(z: *const f32, bias: *const f32, n: usize) -> f64
+    unsafe fn log_sum_exp_row = log_sum_exp_generic(z: *const f32, bias: *const f32, n: usize) -> LogSum
 }
 
 #[inline(always)]
-unsafe fn log_sum_exp_generic<S: Simd>(z: *const f32, bias: *const f32, n: usize) -> f64 {
+unsafe fn log_sum_exp_generic<S: Simd>(z: *const f32, bias: *const f32, n: usize) -> LogSum {
     // SAFETY: the caller's promise.
     unsafe {
         let max = row_max::<S>(z, bias, n);
@@ -267,7 +306,7 @@ unsafe fn log_sum_exp_generic<S: Simd>(z: *const f32, bias: *const f32, n: usize
             let x = if bias.is_null() { load(z) } else { S::add(load(z), load(bias)) };
             sum = S::add(sum, exp::<S>(S::add(x, minus_max)));
         });
-        f64::from(max) + total.ln()
+        LogSum { max: f64::from(max), rest: total.ln() }
     }
 }
 
@@ -468,7 +507,8 @@ mod tests {
                     let (want, d_z, _) = reference::loss(&case.z, case.bias().map(|b| b.values), case.target, None);
                     let (mut z, mut d_bias) = (case.z.clone(), vec![0.0; n]);
                     assert!(
-                        (log_sum_exp(isa, &z, case.bias()) - want.log_sum).abs() < 1e-6 * want.log_sum.abs().max(1.0)
+                        (log_sum(isa, &z, case.bias()).value() - want.log_sum).abs()
+                            < 1e-6 * want.log_sum.abs().max(1.0)
                     );
                     let got = cross_entropy(isa, &mut z, case.bias(), case.target, 1.0, Some(&mut d_bias));
                     assert_eq!(d_bias, z);
@@ -524,6 +564,20 @@ mod tests {
                         close(&d_scores, &both, &what);
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_among_huge_logits_keeps_its_probability() {
+        for isa in Isa::available() {
+            // The other words share the largest logit, so the target has a third of the mass however large that is.
+            for largest in [0.0f32, 1e3, 1e9, 1e20, 3e38] {
+                let z = vec![largest; 3];
+                let ce = minus_log_probability(isa, &z, None, 1);
+                assert!((ce - 3f64.ln()).abs() < 1e-6, "{isa:?} {largest}: {ce}");
+                let loss = cross_entropy(isa, &mut z.clone(), None, 1, 1.0, None);
+                assert!((loss.ce - 3f64.ln()).abs() < 1e-6, "{isa:?} {largest}: {loss:?}");
             }
         }
     }

@@ -15,7 +15,7 @@ pub struct Mat<'a> {
 impl<'a> Mat<'a> {
     /// A row-major matrix.
     pub fn new(data: &'a [f32], rows: usize, cols: usize) -> Mat<'a> {
-        assert!(data.len() >= rows * cols, "{} elements for {rows} x {cols}", data.len());
+        assert!(rows.checked_mul(cols).is_some_and(|n| n <= data.len()), "{} elements for {rows} x {cols}", data.len());
         Mat { data, rows, cols, row_stride: cols, col_stride: 1 }
     }
 

@@ -3,6 +3,15 @@
 //! A kernel is written once, generic over [`Simd`], as an `#[inline(always)]` function, and turned into one function per
 //! instruction set by [`multiversion!`]; the operations below inline into a function that has the CPU feature switched on.
 
+/// How much of a product is summed up in registers at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tile {
+    /// Rows: each costs one broadcast a term.
+    pub(crate) rows: usize,
+    /// Registers side by side: each costs one load a term.
+    pub(crate) registers: usize,
+}
+
 /// One instruction set's register and its operations.
 ///
 /// # Safety
@@ -13,6 +22,8 @@ pub(crate) trait Simd: Copy {
     type V: Copy;
     /// Lanes in a register.
     const LANES: usize;
+    /// The tile of a product: so many rows by so many registers, whose sums all stay in registers.
+    const TILE: Tile;
 
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(p: *const f32) -> Self::V;
@@ -33,11 +44,6 @@ pub(crate) trait Simd: Copy {
     unsafe fn exp2i(n: Self::V) -> Self::V;
     /// `if |x| < limit { a } else { b }`, lane by lane.
     unsafe fn select_abs_lt(x: Self::V, limit: f32, a: Self::V, b: Self::V) -> Self::V;
-
-    /// Each lane's upper 16 bits as the bf16 they are.
-    unsafe fn upper_halves(a: Self::V) -> Self::V;
-    /// Each lane's lower 16 bits as the bf16 they are.
-    unsafe fn lower_halves(a: Self::V) -> Self::V;
 
     /// Lanes whose upper 16 bits are in memory, and whose lower ones are zero.
     unsafe fn load_upper(p: *const u16) -> Self::V;
@@ -127,6 +133,8 @@ fn map2(a: [f32; 8], b: [f32; 8], f: impl Fn(f32, f32) -> f32) -> [f32; 8] {
 impl Simd for Portable {
     type V = [f32; 8];
     const LANES: usize = 8;
+    // Two of the 16 registers of four lanes make one of ours: 8 sums, 2 columns, a row, a product.
+    const TILE: Tile = Tile { rows: 4, registers: 1 };
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
@@ -189,14 +197,6 @@ impl Simd for Portable {
         std::array::from_fn(|i| if x[i].abs() < limit { a[i] } else { b[i] })
     }
     #[inline(always)]
-    unsafe fn upper_halves(a: Self::V) -> Self::V {
-        a.map(|x| f32::from_bits(x.to_bits() & 0xFFFF_0000))
-    }
-    #[inline(always)]
-    unsafe fn lower_halves(a: Self::V) -> Self::V {
-        a.map(|x| f32::from_bits(x.to_bits() << 16))
-    }
-    #[inline(always)]
     unsafe fn load_upper(p: *const u16) -> Self::V {
         // SAFETY: the caller vouches for 8 readable elements.
         unsafe { p.cast::<[u16; 8]>().read_unaligned() }.map(|x| f32::from_bits(u32::from(x) << 16))
@@ -208,7 +208,7 @@ pub(crate) use x86::{Avx2, Avx512};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Simd;
+    use super::{Simd, Tile};
     use std::arch::x86_64::*;
 
     /// 8 lanes with fused multiply-add.
@@ -243,6 +243,8 @@ mod x86 {
     impl Simd for Avx2 {
         type V = __m256;
         const LANES: usize = 8;
+        // 12 sums, 2 columns and a row of the 16 registers.
+        const TILE: Tile = Tile { rows: 6, registers: 2 };
         intrinsics! {
             splat(x: f32) -> __m256 = _mm256_set1_ps(x);
             load(p: *const f32) -> __m256 = _mm256_loadu_ps(p);
@@ -271,10 +273,6 @@ mod x86 {
                 _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask))
             };
             store_partial(p: *mut f32, n: usize, v: __m256) = _mm256_maskstore_ps(p, first_lanes(n), v);
-            upper_halves(a: __m256) -> __m256 = _mm256_castsi256_ps(_mm256_and_si256(
-                _mm256_castps_si256(a), _mm256_set1_epi32(0xFFFF_0000u32.cast_signed())));
-            lower_halves(a: __m256) -> __m256 =
-                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(a)));
             load_upper(p: *const u16) -> __m256 = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(
                 _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()))));
             prefetch(p: *const f32) = _mm_prefetch::<_MM_HINT_T0>(p.cast());
@@ -285,6 +283,8 @@ mod x86 {
     impl Simd for Avx512 {
         type V = __m512;
         const LANES: usize = 16;
+        // 24 sums and 3 columns of the 32 registers; a row comes from memory with the multiplication.
+        const TILE: Tile = Tile { rows: 8, registers: 3 };
         intrinsics! {
             splat(x: f32) -> __m512 = _mm512_set1_ps(x);
             load(p: *const f32) -> __m512 = _mm512_loadu_ps(p);
@@ -311,10 +311,6 @@ mod x86 {
                 _mm512_mask_loadu_ps(_mm512_set1_ps(fill), ((1u32 << n) - 1) as __mmask16, p);
             store_partial(p: *mut f32, n: usize, v: __m512) =
                 _mm512_mask_storeu_ps(p, ((1u32 << n) - 1) as __mmask16, v);
-            upper_halves(a: __m512) -> __m512 = _mm512_castsi512_ps(_mm512_and_si512(
-                _mm512_castps_si512(a), _mm512_set1_epi32(0xFFFF_0000u32.cast_signed())));
-            lower_halves(a: __m512) -> __m512 =
-                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_castps_si512(a)));
             load_upper(p: *const u16) -> __m512 = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(
                 _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()))));
             prefetch(p: *const f32) = _mm_prefetch::<_MM_HINT_T0>(p.cast());
@@ -343,12 +339,12 @@ macro_rules! multiversion {
                     // SAFETY: as above.
                     unsafe { $generic::<$crate::simd::Avx512>($($arg),*) }
                 }
-                // SAFETY: an Isa other than Portable exists only where the CPU has it.
+                // SAFETY: an Isa exists only where the CPU has it.
                 unsafe {
-                    match isa {
-                        $crate::Isa::Avx512 => return avx512($($arg),*),
-                        $crate::Isa::Avx2 => return avx2($($arg),*),
-                        $crate::Isa::Portable => {}
+                    match isa.kind() {
+                        $crate::cpu::Kind::Avx512 => return avx512($($arg),*),
+                        $crate::cpu::Kind::Avx2 => return avx2($($arg),*),
+                        $crate::cpu::Kind::Portable => {}
                     }
                 }
             }

@@ -5,15 +5,16 @@ use crate::cpu::Isa;
 /// Rows that are turned together.
 pub(crate) const SIDE: usize = 8;
 
-/// `to[i * stride + j] = rows[j][i]` for rows of one length.
+/// `to[i * stride + j] = rows[j][i]` for rows of one length, from the first `i` to the last. With a stride below 8 only so
+/// many rows count: what the others write is written over by the next column, and after the last column it stays.
 pub(crate) fn transpose(isa: Isa, rows: [&[f32]; SIDE], to: &mut [f32], stride: usize) {
     let n = rows[0].len();
-    assert!(rows.iter().all(|row| row.len() == n) && stride >= SIDE);
+    assert!(rows.iter().all(|row| row.len() == n) && stride > 0);
     assert!(n == 0 || to.len() >= (n - 1) * stride + SIDE);
-    let squares = if isa == Isa::Portable { 0 } else { n / SIDE * SIDE };
+    let squares = if isa == Isa::PORTABLE { 0 } else { n / SIDE * SIDE };
     #[cfg(target_arch = "x86_64")]
     if squares > 0 {
-        // SAFETY: an Isa other than Portable exists only where the CPU has AVX2; rows and `to` are as long as asserted.
+        // SAFETY: an Isa other than PORTABLE exists only where the CPU has AVX2; rows and `to` are as long as asserted.
         unsafe { x86::squares(rows.map(<[f32]>::as_ptr), to.as_mut_ptr(), stride, squares) };
     }
     for i in squares..n {
@@ -47,12 +48,15 @@ mod x86 {
                 ]
             });
             let [first, second] = quads;
-            for (j, (upper, lower)) in first.into_iter().zip(second).enumerate() {
+            for j in 0..SIDE {
+                let (upper, lower) = (first[j % 4], second[j % 4]);
+                let column = if j < 4 {
+                    _mm256_permute2f128_ps::<0x20>(upper, lower)
+                } else {
+                    _mm256_permute2f128_ps::<0x31>(upper, lower)
+                };
                 // SAFETY: the caller's promise.
-                unsafe {
-                    _mm256_storeu_ps(to.add((i + j) * stride), _mm256_permute2f128_ps::<0x20>(upper, lower));
-                    _mm256_storeu_ps(to.add((i + j + 4) * stride), _mm256_permute2f128_ps::<0x31>(upper, lower));
-                }
+                unsafe { _mm256_storeu_ps(to.add((i + j) * stride), column) };
             }
         }
     }
@@ -66,12 +70,12 @@ mod tests {
     #[test]
     fn rows_become_columns_and_nothing_else_changes() {
         for isa in Isa::available() {
-            for (n, stride) in [(0, 8), (1, 8), (8, 8), (21, 16), (200, 24)] {
+            for (n, stride) in [(0, 8), (1, 8), (8, 8), (21, 16), (200, 24), (1, 4), (29, 6), (200, 4)] {
                 let from = numbers(1, SIDE * n);
                 let rows: [&[f32]; SIDE] = std::array::from_fn(|j| &from[j * n..(j + 1) * n]);
-                let mut to = vec![7.0; n * stride];
+                let mut to = vec![7.0; n * stride + SIDE];
                 transpose(isa, rows, &mut to, stride);
-                for (i, row) in to.chunks_exact(stride).enumerate() {
+                for (i, row) in to[..n * stride].chunks_exact(stride).enumerate() {
                     for (j, &x) in row.iter().enumerate() {
                         assert_eq!(x, if j < SIDE { from[j * n + i] } else { 7.0 }, "{isa:?} {n} {stride}");
                     }

@@ -4,11 +4,11 @@ use crate::app::{App, Shared, json};
 use crate::completions::{fresh_seed, next_part, sampling};
 use crate::engine::{Draw, Job, Part, Sequence};
 use crate::fields::Fields;
-use crate::model::Model;
 use crate::problem::Problem;
 use crate::prompt::{self, Pieces};
 use axum::extract::{Request, State};
 use axum::response::Response;
+use bowline::loaded_model::LoadedModel;
 use bowline::score::{Sampling, similar_spelling};
 use bowline::vocabulary::EOS;
 use serde_json::{Value, json};
@@ -24,10 +24,10 @@ pub async fn models(State(app): Shared) -> Response {
         .models
         .iter()
         .map(|served| {
-            let model = &served.model;
+            let model = served.model();
             let mut card = json!({
                 "id": served.name, "object": "model", "created": app.started, "owned_by": "bowline",
-                "kind": model.kind(), "vocabulary": model.vocabulary().len(), "tokenize": model.tokenize(),
+                "kind": model.kind, "vocabulary": model.vocabulary.len(), "tokenize": model.tokenize,
             });
             if let Some(params) = model.params() {
                 let architecture = params.architecture();
@@ -36,8 +36,9 @@ pub async fn models(State(app): Shared) -> Response {
                 card["tied"] = architecture.tied.into();
                 card["parameters"] = architecture.parameters().into();
             }
-            if let Some((title, details)) = model.way() {
-                card["predictor"] = json!({"title": title, "details": details});
+            if !served.side_by_side {
+                let ensemble = &served.ensemble;
+                card["predictor"] = json!({"title": ensemble.title(), "details": ensemble.details()});
             }
             card
         })
@@ -46,15 +47,15 @@ pub async fn models(State(app): Shared) -> Response {
 }
 
 /// The words a text is read as.
-fn read_text(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Vec<prompt::Word>, Problem> {
+fn read_text(app: &App, model: &LoadedModel, fields: &Fields<'_>) -> Result<Vec<prompt::Word>, Problem> {
     let words = prompt::read(model, fields.text("text")?.unwrap_or(""))?;
     app.limits.check_tokens(words.len())?;
     Ok(words)
 }
 
 /// `<eos>` and then the words.
-fn inputs(model: &Model, words: &[prompt::Word]) -> Vec<u32> {
-    std::iter::once(model.vocabulary().eos()).chain(words.iter().map(|word| word.id)).collect()
+fn inputs(model: &LoadedModel, words: &[prompt::Word]) -> Vec<u32> {
+    std::iter::once(model.vocabulary.eos()).chain(words.iter().map(|word| word.id)).collect()
 }
 
 /// `/api/next`: the likeliest words after a phrase.
@@ -63,7 +64,7 @@ pub async fn next(State(app): Shared, request: Request) -> Result<Response, Prob
     let fields = Fields(&fields);
     fields.only(&["model", "text", "k"])?;
     let number = app.model(fields.text("model")?)?;
-    let model = &app.models[number].model;
+    let model = app.models[number].model();
     let k = fields.count("k", 1, MOST_WORDS)?.unwrap_or(10);
     let words = read_text(&app, model, &fields)?;
     let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
@@ -73,7 +74,7 @@ pub async fn next(State(app): Shared, request: Request) -> Result<Response, Prob
     let next: Vec<Value> = likeliest
         .into_iter()
         .flatten()
-        .map(|(id, logprob)| json!({"word": model.vocabulary().word(id), "probability": logprob.exp(), "logprob": logprob}))
+        .map(|(id, logprob)| json!({"word": model.vocabulary.word(id), "probability": logprob.exp(), "logprob": logprob}))
         .collect();
     let unknown: Vec<&str> = words.iter().filter_map(|word| word.unknown.as_deref()).collect();
     Ok(json(&json!({"model": app.models[number].name, "next": next, "unknown": unknown, "words": words.len()})))
@@ -82,7 +83,7 @@ pub async fn next(State(app): Shared, request: Request) -> Result<Response, Prob
 /// Has the one continuation of a sequence drawn to its end.
 async fn drawn(app: &App, model: usize, sequence: Sequence) -> Result<Vec<bowline::score::Word>, Problem> {
     let mut words_left = sequence.draws.first().map_or(0, |draw| draw.words);
-    let eos = app.models[model].model.vocabulary().eos();
+    let eos = app.models[model].model().vocabulary.eos();
     let mut parts = app.engine.submit(Job { model, sequences: vec![sequence] })?;
     let deadline = Instant::now() + app.limits.request_time;
     let mut words = Vec::new();
@@ -101,11 +102,11 @@ pub async fn score(State(app): Shared, request: Request) -> Result<Response, Pro
     let fields = Fields(&fields);
     fields.only(&["model", "text", "top", "carry"])?;
     let number = app.model(fields.text("model")?)?;
-    let model = &app.models[number].model;
+    let model = app.models[number].model();
     let top = fields.count("top", 0, 20)?.unwrap_or(0);
     let carry = fields.flag("carry")?;
     let mut words = read_text(&app, model, &fields)?;
-    let eos = model.vocabulary().eos();
+    let eos = model.vocabulary.eos();
     if words.last().is_some_and(|word| word.id != eos) {
         words.push(prompt::Word { id: eos, unknown: None });
     }
@@ -131,14 +132,14 @@ pub async fn score(State(app): Shared, request: Request) -> Result<Response, Pro
         .iter()
         .zip(&logprobs)
         .map(|(word, logprob)| {
-            let spelled = word.unknown.as_deref().unwrap_or(model.vocabulary().word(word.id));
+            let spelled = word.unknown.as_deref().unwrap_or(model.vocabulary.word(word.id));
             let mut said = json!({"word": spelled, "logprob": logprob});
             if word.unknown.is_some() {
                 said["unknown"] = true.into();
             }
             if top > 0 {
                 let likeliest = likeliest.next().into_iter().flatten();
-                said["top"] = likeliest.map(|&(id, p)| json!([model.vocabulary().word(id), p.exp()])).collect();
+                said["top"] = likeliest.map(|&(id, p)| json!([model.vocabulary.word(id), p.exp()])).collect();
             }
             said
         })
@@ -157,7 +158,7 @@ pub async fn neighbours(State(app): Shared, request: Request) -> Result<Response
     let fields = Fields(&fields);
     fields.only(&["model", "word", "k"])?;
     let number = app.model(fields.text("model")?)?;
-    let model = Arc::clone(&app.models[number].model);
+    let model = Arc::clone(app.models[number].model());
     if model.params().is_none() {
         return Err(Problem::invalid(format!(
             "`{}` is an n-gram model: its words have no vectors",
@@ -167,15 +168,15 @@ pub async fn neighbours(State(app): Shared, request: Request) -> Result<Response
     let k = fields.count("k", 1, MOST_WORDS)?.unwrap_or(12);
     let word = fields.text("word")?.map(str::trim).filter(|word| !word.is_empty());
     let word = word.ok_or_else(|| Problem::field("word", "is missing"))?.to_owned();
-    let known = model.vocabulary().id(&word).or_else(|| model.vocabulary().id(&word.to_lowercase()));
+    let known = model.vocabulary.id(&word).or_else(|| model.vocabulary.id(&word.to_lowercase()));
     let Some(id) = known else {
-        let guess = similar_spelling(model.vocabulary(), &word).map(|guess| format!("; did you mean `{guess}`?"));
+        let guess = similar_spelling(&model.vocabulary, &word).map(|guess| format!("; did you mean `{guess}`?"));
         let guess = guess.unwrap_or_default();
         return Err(Problem::not_found(format!("the word `{word}` is not among the model's words{guess}")));
     };
     // A pass over all word vectors: not on the thread that answers everybody.
     let found = tokio::task::spawn_blocking(move || {
-        let vocabulary = model.vocabulary();
+        let vocabulary = &model.vocabulary;
         let embedding = model.params().map(|params| params.embedding());
         let found = embedding.map(|embedding| bowline::score::neighbours(embedding, vocabulary, id, k));
         (vocabulary.word(id).to_owned(), found.unwrap_or_default())
@@ -190,7 +191,7 @@ pub async fn generate(State(app): Shared, request: Request) -> Result<Response, 
     let fields = Fields(&fields);
     fields.only(&["model", "text", "words", "temperature", "top_k", "top_p", "seed", "unk"])?;
     let number = app.model(fields.text("model")?)?;
-    let model = &app.models[number].model;
+    let model = app.models[number].model();
     let text = fields.text("text")?.unwrap_or("");
     let prompt = read_text(&app, model, &fields)?;
     let words = fields.count("words", 1, app.limits.tokens)?.unwrap_or(50);
@@ -200,7 +201,7 @@ pub async fn generate(State(app): Shared, request: Request) -> Result<Response, 
     let sequence = Sequence { inputs: inputs(model, &prompt), draws: vec![draw], ..Sequence::default() };
     let mut pieces = Pieces::after(text);
     let drawn = drawn(&app, number, sequence).await?;
-    let ended = drawn.last().is_some_and(|word| model.vocabulary().word(word.id) == EOS);
+    let ended = drawn.last().is_some_and(|word| model.vocabulary.word(word.id) == EOS);
     let said = &drawn[..drawn.len() - usize::from(ended)];
     let continuation: String = said.iter().map(|word| pieces.next(model, word.id)).collect();
     let logprob: f64 = drawn.iter().map(|word| word.logprob).sum();

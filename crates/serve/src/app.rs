@@ -4,7 +4,6 @@ use crate::connections::{Connection, Connections};
 use crate::engine::Engine;
 use crate::guard::Guard;
 use crate::metrics::Metrics;
-use crate::model::Model;
 use crate::problem::Problem;
 use crate::runs::Runs;
 use crate::{Limits, api, completions, page, tokenizer};
@@ -15,6 +14,8 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use bowline::loaded_model::LoadedModel;
+use bowline::predictor::Ensemble;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -55,8 +56,17 @@ pub struct App {
 pub struct ServedModel {
     /// The name of its folder, made unique.
     pub name: String,
-    /// The model.
-    pub model: Arc<Model>,
+    /// The model, or several that are joined, and how they predict.
+    pub ensemble: Ensemble,
+    /// Whether its requests share passes.
+    pub side_by_side: bool,
+}
+
+impl ServedModel {
+    /// The model whose words are those of all.
+    pub fn model(&self) -> &Arc<LoadedModel> {
+        self.ensemble.model()
+    }
 }
 
 /// A handler's view of the server.

@@ -7,16 +7,14 @@
 //! clients at the same time share passes through the network. What a client gets does not depend on who else asks: the
 //! [`Reader`] gives the same bits in any company.
 //!
-//! A model with another way of predicting has no batches: a worker answers a job about it from beginning to end, with a
-//! predictor of its own ([`Teller`]).
+//! What does not predict as a network was trained has no batches: a worker answers a job about it from beginning to end
+//! ([`one_by_one`]).
 
 use crate::metrics::ModelMetrics;
+use crate::one_by_one;
 use crate::problem::Problem;
-use crate::teller::Teller;
-use bowline::predict::LanguageModel;
 use bowline::predictor::is_logprob;
 use bowline::score::{Continuation, Memory, Passage, Reader, Reading, Sampling, Word};
-use bowline_kernels::{Isa, Team};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -89,14 +87,6 @@ impl Part {
     }
 }
 
-/// What a worker predicts with; one for each model.
-pub enum Mind {
-    /// A network as it was trained, to be packed in the worker's own way.
-    Trained(Arc<LanguageModel>),
-    /// Another way of predicting.
-    Way(Teller),
-}
-
 /// The place where jobs are handed in.
 #[derive(Debug)]
 pub struct Engine {
@@ -158,27 +148,21 @@ impl Drop for Counted {
 }
 
 impl Engine {
-    /// Starts a worker for each element of `workers`, which says what it predicts with; they end when the engine is
-    /// dropped and the last job is done. At most `places` jobs wait. Each worker has the models packed in its own way, so
-    /// memory grows with their number.
-    pub fn start(workers: Vec<Vec<Mind>>, places: usize) -> std::io::Result<(Engine, Vec<JoinHandle<()>>)> {
+    /// Starts a worker for each element of `workers`, its readers of the models; they end when the engine is dropped and
+    /// the last job is done. At most `places` jobs wait. Each worker has the models packed in its own way, so memory grows
+    /// with their number.
+    pub fn start(workers: Vec<Vec<Reader>>, places: usize) -> std::io::Result<(Engine, Vec<JoinHandle<()>>)> {
         let (queue, arriving) = mpsc::channel(places.max(1));
         let models = workers.first().map_or(0, Vec::len);
         let metrics: Arc<Vec<ModelMetrics>> = Arc::new((0..models).map(|_| ModelMetrics::default()).collect());
-        let is_way = |mind: &Mind| matches!(mind, Mind::Way(_));
-        let one_by_one: Vec<bool> = workers.first().map(|minds| minds.iter().map(is_way).collect()).unwrap_or_default();
+        let one_by_one: Vec<bool> =
+            workers.first().into_iter().flatten().map(|reader| !reader.is_side_by_side()).collect();
         let arriving = Arriving { jobs: Mutex::new(arriving), workers: workers.len(), one_by_one: one_by_one.clone() };
         let arriving = Arc::new(arriving);
-        let start = |(number, minds): (usize, Vec<Mind>)| {
+        let start = |(number, readers): (usize, Vec<Reader>)| {
             let (counted, arriving) = (Arc::clone(&metrics), Arc::clone(&arriving));
             std::thread::Builder::new().name(format!("engine {}", number + 1)).spawn(move || {
-                let (team, isa) = (Arc::new(Team::new(1)), Isa::detect());
-                let ready = |mind| match mind {
-                    Mind::Trained(model) => Ready::Reader(Box::new(Reader::new(model, Arc::clone(&team), isa))),
-                    Mind::Way(teller) => Ready::Teller(teller),
-                };
-                let minds = minds.into_iter().map(ready).collect();
-                Worker { minds, metrics: counted, waiting: VecDeque::new(), drawing: Vec::new() }.run(&arriving);
+                Worker { readers, metrics: counted, waiting: VecDeque::new(), drawing: Vec::new() }.run(&arriving);
             })
         };
         let threads = workers.into_iter().enumerate().map(start).collect::<std::io::Result<Vec<_>>>()?;
@@ -262,15 +246,9 @@ impl Arriving {
     }
 }
 
-/// A model as a worker has it.
-enum Ready {
-    Reader(Box<Reader>),
-    Teller(Teller),
-}
-
 /// A worker's own things.
 struct Worker {
-    minds: Vec<Ready>,
+    readers: Vec<Reader>,
     metrics: Arc<Vec<ModelMetrics>>,
     waiting: VecDeque<Waiting>,
     drawing: Vec<Drawing>,
@@ -311,16 +289,16 @@ impl Worker {
         while arriving.take(self.waiting.is_empty() && self.drawing.is_empty(), &mut self.waiting) {
             if self.drawing.len() < MOST_DRAWN {
                 let jobs = self.waiting.drain(..).filter(|w| !w.given_up()).map(Arc::new).collect::<Vec<_>>();
-                for model in 0..self.minds.len() {
+                for (model, (reader, metrics)) in self.readers.iter_mut().zip(self.metrics.iter()).enumerate() {
                     let jobs: Vec<_> = jobs.iter().filter(|w| w.job.model == model).collect();
-                    match &mut self.minds[model] {
+                    match reader.is_side_by_side() {
                         _ if jobs.is_empty() => {}
-                        Ready::Reader(reader) => read(reader, &self.metrics[model], &mut self.drawing, &jobs),
-                        Ready::Teller(teller) => jobs.iter().for_each(|job| teller.answer(job, &self.metrics[model])),
+                        true => read(reader, metrics, &mut self.drawing, &jobs),
+                        false => jobs.iter().for_each(|job| one_by_one::answer(reader, job, metrics)),
                     }
                 }
             }
-            let drawn: usize = (0..self.minds.len()).map(|model| self.draw(model)).sum();
+            let drawn: usize = (0..self.readers.len()).map(|model| self.draw(model)).sum();
             self.drawing.retain(|drawing| drawing.words_left > 0 && !drawing.job.given_up());
             if drawn == 0 && !self.drawing.is_empty() {
                 // All that is left to do is for clients who have not taken what there is.
@@ -331,8 +309,7 @@ impl Worker {
 
     /// Draws one word for each continuation of a model whose client takes them; says how many.
     fn draw(&mut self, model: usize) -> usize {
-        let Ready::Reader(reader) = &mut self.minds[model] else { return 0 };
-        let metrics = &self.metrics[model];
+        let (reader, metrics) = (&mut self.readers[model], &self.metrics[model]);
         let eos = reader.model().vocabulary.eos();
         let wanted = |d: &&mut Drawing| d.model == model && d.job.reply.capacity() >= MOST_DRAWN;
         let mut mine: Vec<&mut Drawing> = self.drawing.iter_mut().filter(wanted).collect();

@@ -1,6 +1,6 @@
 //! Bowline's HTTP server: the completions API of other servers, a smaller one of its own, and a page to play with.
 //!
-//! A request passes the checks of [`guard`](Options::api_key), is read within the [`Limits`], and becomes a job for the
+//! A request passes the checks of [`guard`](ServerOptions::api_key), is read within the [`Limits`], and becomes a job for the
 //! *engine*, whose workers read the jobs that are there at the same time as batches. `docs/serve.md` describes the API.
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ mod engine;
 mod fields;
 mod guard;
 mod metrics;
-mod model;
+mod one_by_one;
 mod page;
 mod patient;
 mod problem;
@@ -20,25 +20,23 @@ mod prompt;
 mod runs;
 mod server;
 mod stream;
-mod teller;
 mod tokenizer;
 
 use app::{App, ServedModel};
+use bowline::predictor::Ensemble;
+use bowline::score::Reader;
+use bowline_kernels::{Isa, Team};
 use connections::Connections;
-use engine::{Engine, Mind};
+use engine::Engine;
 use guard::Guard;
 use metrics::Metrics;
-use model::Model;
-pub use model::{Offer, Way};
 use problem::Problem;
 use runs::Runs;
-use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use teller::Teller;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 
@@ -112,7 +110,7 @@ impl Limits {
 
 /// How to serve.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ServerOptions {
     /// What clients must know, if not everybody may ask.
     pub api_key: Option<String>,
     /// Names under which the server may be reached, besides addresses and `localhost`.
@@ -146,46 +144,35 @@ impl StopHandle {
 }
 
 impl Server {
-    /// Takes the models and the listener. Each model is named after its folder (or its run's). A [`Way`] must bring as
-    /// many predictors as there are threads that compute.
+    /// Takes the models and the listener. Each model is named after its folder (or its run's). Requests to a network as it
+    /// was trained share passes through it; those to anything else are answered one by one, each beginning with nothing
+    /// read.
     pub fn new(
-        models: impl IntoIterator<Item = impl Into<Offer>>,
+        models: impl IntoIterator<Item = impl Into<Ensemble>>,
         listener: TcpListener,
-        options: Options,
-    ) -> std::io::Result<Server> {
+        options: ServerOptions,
+    ) -> bowline::Result<Server> {
         let (limits, workers) = (options.limits, options.threads.max(1));
         let mut served: Vec<ServedModel> = Vec::new();
-        // What each worker predicts with.
-        let mut minds: Vec<Vec<Mind>> = (0..workers).map(|_| Vec::new()).collect();
-        for offer in models {
-            let model = match offer.into() {
-                Offer::Trained(model) => {
-                    let model = Arc::new(*model);
-                    minds.iter_mut().for_each(|minds| minds.push(Mind::Trained(Arc::clone(&model))));
-                    Model::Trained(model)
-                }
-                Offer::Way(way) => {
-                    let Way { model, title, details, predictors } = *way;
-                    if predictors.len() != workers {
-                        let problem = format!("{} predictors for {workers} threads", predictors.len());
-                        return Err(std::io::Error::new(ErrorKind::InvalidInput, problem));
-                    }
-                    let (eos, unk) = (model.vocabulary.eos(), model.vocabulary.unk());
-                    for (minds, predictor) in minds.iter_mut().zip(predictors) {
-                        minds.push(Mind::Way(Teller { predictor, eos, unk }));
-                    }
-                    Model::Way { member: Box::new(model), title, details }
-                }
-            };
-            let name = unused_name(&served, &name_of(model.folder()));
-            served.push(ServedModel { name, model: Arc::new(model) });
+        let mut readers: Vec<Vec<Reader>> = (0..workers).map(|_| Vec::new()).collect();
+        for ensemble in models {
+            let ensemble: Ensemble = ensemble.into();
+            // One for each worker: none waits for another.
+            for readers in &mut readers {
+                readers.push(ensemble.reader(&Arc::new(Team::new(1)), Isa::detect(), None)?);
+            }
+            let name = unused_name(&served, &name_of(&ensemble.model().folder));
+            let side_by_side = readers[0].last().is_some_and(Reader::is_side_by_side);
+            served.push(ServedModel { name, ensemble, side_by_side });
         }
-        let (engine, threads) = Engine::start(minds, limits.queue)?;
+        let no_thread = || bowline::Error::io("the server", "start a thread");
+        let (engine, threads) = Engine::start(readers, limits.queue).map_err(no_thread())?;
         let answering = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(ANSWERING)
             .thread_name("answers")
             .enable_time()
-            .build()?;
+            .build()
+            .map_err(no_thread())?;
         let app = App {
             answering: answering.handle().clone(),
             answers: Arc::new(Semaphore::new(limits.answers.min(Semaphore::MAX_PERMITS))),
@@ -209,6 +196,11 @@ impl Server {
     /// The names of the models.
     pub fn model_names(&self) -> impl Iterator<Item = &str> {
         self.app.models.iter().map(|model| model.name.as_str())
+    }
+
+    /// The models, and whether their requests share passes.
+    pub fn models(&self) -> impl Iterator<Item = (&Ensemble, bool)> {
+        self.app.models.iter().map(|served| (&served.ensemble, served.side_by_side))
     }
 
     /// To stop it while it runs.

@@ -10,9 +10,9 @@
 //! Every text stands at the beginning of a sentence: an `<eos>` is read before it. A prompt that begins with `<eos>`
 //! itself has said so: that one is taken, and no second one is read.
 
-use crate::model::Model;
 use crate::problem::Problem;
 use bowline::corpus::Phrase;
+use bowline::loaded_model::LoadedModel;
 
 /// A word of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct Word {
 }
 
 /// The words of a text.
-pub fn read(model: &Model, text: &str) -> Result<Vec<Word>, Problem> {
-    let vocabulary = model.vocabulary();
+pub fn read(model: &LoadedModel, text: &str) -> Result<Vec<Word>, Problem> {
+    let vocabulary = &model.vocabulary;
     let mut words = Vec::new();
     for (number, line) in text.split('\n').enumerate() {
         if number > 0 {
@@ -33,8 +33,7 @@ pub fn read(model: &Model, text: &str) -> Result<Vec<Word>, Problem> {
         }
         // White space parts words in every kind of text, so that each piece between two can be read by itself.
         for chunk in line.split_whitespace() {
-            let phrase =
-                Phrase::new(chunk, vocabulary, model.tokenize()).map_err(|e| Problem::invalid(e.to_string()))?;
+            let phrase = Phrase::new(chunk, vocabulary, model.tokenize).map_err(|e| Problem::invalid(e.to_string()))?;
             let strangers = phrase.ids.iter().filter(|&&id| Some(id) == vocabulary.unk()).count();
             // A literal `<unk>` among the strangers leaves open who is who; then none is named.
             let mut unseen = (strangers == phrase.unseen.len()).then_some(phrase.unseen).into_iter().flatten();
@@ -48,7 +47,7 @@ pub fn read(model: &Model, text: &str) -> Result<Vec<Word>, Problem> {
 }
 
 /// The tokens of a text.
-pub fn encode(model: &Model, text: &str) -> Result<Vec<u32>, Problem> {
+pub fn encode(model: &LoadedModel, text: &str) -> Result<Vec<u32>, Problem> {
     Ok(read(model, text)?.into_iter().map(|word| word.id).collect())
 }
 
@@ -71,16 +70,16 @@ impl Pieces {
     }
 
     /// The next word's piece.
-    pub fn next(&mut self, model: &Model, id: u32) -> String {
+    pub fn next(&mut self, model: &LoadedModel, id: u32) -> String {
         let piece = self.peek(model, id);
-        self.fresh = id == model.vocabulary().eos();
+        self.fresh = id == model.vocabulary.eos();
         piece
     }
 
     /// What the next word's piece would be.
-    pub fn peek(&self, model: &Model, id: u32) -> String {
-        match model.vocabulary().word(id) {
-            _ if id == model.vocabulary().eos() => "\n".to_owned(),
+    pub fn peek(&self, model: &LoadedModel, id: u32) -> String {
+        match model.vocabulary.word(id) {
+            _ if id == model.vocabulary.eos() => "\n".to_owned(),
             word if self.fresh => word.to_owned(),
             word => format!(" {word}"),
         }
@@ -88,12 +87,12 @@ impl Pieces {
 }
 
 /// What a word counts in the size of an answer: 1, unless it is a very long one.
-pub fn size(model: &Model, id: u32) -> usize {
-    1 + model.vocabulary().word(id).len() / 32
+pub fn size(model: &LoadedModel, id: u32) -> usize {
+    1 + model.vocabulary.word(id).len() / 32
 }
 
 /// The text of some tokens.
-pub fn decode(model: &Model, ids: &[u32]) -> String {
+pub fn decode(model: &LoadedModel, ids: &[u32]) -> String {
     let mut pieces = Pieces::new();
     ids.iter().map(|&id| pieces.next(model, id)).collect()
 }
@@ -103,17 +102,15 @@ mod tests {
     use super::*;
     use bowline::architecture::Architecture;
     use bowline::params::Params;
-    use bowline::predict::LanguageModel;
     use bowline::vocabulary::Vocabulary;
     use std::path::Path;
-    use std::sync::Arc;
 
-    fn model(words: &str, tokenize: bool) -> Model {
+    fn model(words: &str, tokenize: bool) -> LoadedModel {
         let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), words.replace(' ', "\n").as_bytes()).unwrap();
         let architecture = Architecture { vocab: vocabulary.len(), hidden: 2, layers: 1, tied: true };
-        let params = Params::zeros(architecture);
-        let (folder, kind) = ("m".into(), "re".into());
-        Model::Trained(Arc::new(LanguageModel { folder, kind, params, vocabulary, tokenize }))
+        let mut model = LoadedModel::network("m", "re", Params::zeros(architecture), vocabulary);
+        model.tokenize = tokenize;
+        model
     }
 
     #[test]

@@ -78,7 +78,7 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
             let mut response = router.call(request.map(Body::new)).await?;
             let room = response.extensions_mut().remove::<Room>();
             connection.works();
-            Ok::<_, std::convert::Infallible>(response.map(|body| Answer { body, connection, _room: room }))
+            Ok::<_, std::convert::Infallible>(response.map(|body| ReplyBody { body, connection, _room: room }))
         }
     });
     let mut http = http1::Builder::new();
@@ -101,20 +101,20 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
 }
 
 /// The body of an answer. When it is dropped, it has been sent, and its connection waits for the next request.
-struct Answer {
+struct ReplyBody {
     body: Body,
     connection: Arc<Connection>,
     /// The room that the answer takes, until it is sent.
     _room: Option<Room>,
 }
 
-impl Drop for Answer {
+impl Drop for ReplyBody {
     fn drop(&mut self) {
         self.connection.waits();
     }
 }
 
-impl hyper::body::Body for Answer {
+impl hyper::body::Body for ReplyBody {
     type Data = <Body as hyper::body::Body>::Data;
     type Error = <Body as hyper::body::Body>::Error;
 

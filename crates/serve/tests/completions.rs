@@ -14,7 +14,7 @@ fn numbers(value: &Value) -> Vec<f64> {
 
 fn scored(lines: &[&str]) -> Vec<Vec<f64>> {
     let model = Arc::new(model("one", 1));
-    let mut reader = Reader::new(Arc::clone(&model), Arc::new(Team::new(1)), Isa::detect());
+    let mut reader = Reader::new(Arc::clone(&model), &Arc::new(Team::new(1)), Isa::detect()).unwrap();
     let sentences: Vec<_> = lines.iter().map(|line| Sentence::new(line, &model.vocabulary, false).unwrap()).collect();
     reader.score(&sentences).into_iter().map(|scored| scored.logprobs).collect()
 }

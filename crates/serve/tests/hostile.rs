@@ -2,10 +2,14 @@
 
 mod common;
 
-use bowline::any_model::AnyModel;
-use bowline::predictor::{Member, Predictor};
-use bowline_serve::{Limits, Offer, Options, Way};
-use common::{Answer, Running, model, post};
+use bowline::architecture::Architecture;
+use bowline::loaded_model::LoadedModel;
+use bowline::model::KeepProb;
+use bowline::params::Params;
+use bowline::predictor::{Ensemble, Mix, MonteCarloSettings, NeuralSettings};
+use bowline::rng::{Purpose, Stream, unit};
+use bowline_serve::{Limits, ServerOptions};
+use common::{Response, Running, model, post};
 use serde_json::json;
 use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
@@ -79,35 +83,16 @@ fn the_sign_of_life_does_not_wait_for_long_answers() {
     assert!(slowest < total / 4, "the slowest of /healthz took {slowest:?} of the {total:?} of a long answer");
 }
 
-/// Takes 200 ms for every block of words.
-struct Slow;
-
-impl Predictor for Slow {
-    fn vocab(&self) -> usize {
-        14
-    }
-    fn reset(&mut self) {}
-    fn observe(&mut self, _: &[u32]) {
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    fn distribution(&mut self, out: &mut [f32]) {
-        out.fill(1.0 / out.len() as f32);
-    }
-    fn target_probabilities(&mut self, ids: &[u32], _: &dyn Fn() -> bool) -> Option<Vec<f64>> {
-        // As bad as can be: it does not even ask.
-        std::thread::sleep(Duration::from_secs(60));
-        Some(vec![1.0; ids.len() - 1])
-    }
-}
-
+/// A model that takes its time: every word is read by 128 samples of a large network.
 fn slow(limits: Limits) -> Running {
-    let way = Way {
-        model: Member::from(AnyModel::Neural(Box::new(model("one", 1)))),
-        title: "slow".into(),
-        details: json!({}),
-        predictors: vec![Box::new(Slow)],
-    };
-    Running::serving([Offer::Way(Box::new(way))], Options { threads: 1, limits, ..Options::default() })
+    let vocabulary = model("one", 1).vocabulary;
+    let mut params = Params::zeros(Architecture { vocab: vocabulary.len(), hidden: 384, layers: 2, tied: true });
+    Stream::new(1, Purpose::Weights, 0).fill(params.data_mut(), |r| 0.1 * unit(r) - 0.05);
+    let large = LoadedModel::network("slow", "re", params, vocabulary);
+    let mut ensemble = Ensemble::new(vec![large], Mix::Linear).unwrap();
+    let monte_carlo = Some(MonteCarloSettings { samples: 128, keep: KeepProb(0.5), seed: 1 });
+    ensemble.set_ways(vec![NeuralSettings { monte_carlo, ..NeuralSettings::default() }]).unwrap();
+    Running::serving([ensemble], ServerOptions { threads: 1, limits, ..ServerOptions::default() })
 }
 
 #[test]
@@ -132,7 +117,7 @@ fn a_stop_takes_no_longer_than_it_may_whatever_is_computed() {
 fn a_worker_is_free_again_when_its_request_has_timed_out() {
     let limits = Limits { request_time: Duration::from_millis(300), tokens: 100_000, ..Limits::default() };
     let server = slow(limits);
-    // 80 blocks of 200 ms: many times what is allowed.
+    // Two million readings of a word: many times what is allowed.
     let long = json!({"prompt": vec![3; 16_000], "max_tokens": 1});
     assert_eq!(server.post("/v1/completions", long.to_string()).status, 503);
     let begin = Instant::now();
@@ -162,7 +147,7 @@ fn clients_that_do_not_take_their_stream_keep_nobody_out() {
     while served < 10 {
         let mut stream = server.connect();
         // One for whom there is no place finds its connection closed, perhaps before it has said anything.
-        let answer = stream.write_all(&short).ok().and_then(|()| Answer::read(&mut BufReader::new(stream)));
+        let answer = stream.write_all(&short).ok().and_then(|()| Response::read(&mut BufReader::new(stream)));
         served += usize::from(answer.is_some_and(|answer| answer.status == 200));
         assert!(begin.elapsed() < Duration::from_secs(8), "{served} served beside 8 clients that do not listen");
     }
@@ -214,7 +199,7 @@ fn a_client_that_has_said_all_still_gets_its_answer() {
     let mut stream = server.connect();
     stream.write_all(&post("/v1/completions", br#"{"prompt": "the cat", "max_tokens": 3}"#)).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    let answer = Answer::read(&mut BufReader::new(stream)).expect("an answer");
+    let answer = Response::read(&mut BufReader::new(stream)).expect("an answer");
     assert_eq!(answer.status, 200);
 }
 

@@ -2,8 +2,8 @@
 
 mod common;
 
-use bowline_serve::{Limits, Options};
-use common::{Answer, Running, post};
+use bowline_serve::{Limits, ServerOptions};
+use common::{Response, Running, post};
 use serde_json::json;
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -74,12 +74,12 @@ fn a_full_queue_says_so() {
     let limits = Limits { queue: 1, tokens: 1 << 20, body_bytes: 8 << 20, ..Limits::default() };
     let server = Running::limited(limits);
     let long = json!({"prompt": vec!["the cat sat on the mat ".repeat(100); 50], "echo": true, "logprobs": 1, "max_tokens": 0});
-    let answers: Vec<Answer> = std::thread::scope(|scope| {
+    let answers: Vec<Response> = std::thread::scope(|scope| {
         let ask = || scope.spawn(|| server.post("/v1/completions", long.to_string()));
         let asking: Vec<_> = (0..24).map(|_| ask()).collect();
         asking.into_iter().map(|answer| answer.join().unwrap()).collect()
     });
-    let refused: Vec<&Answer> = answers.iter().filter(|answer| answer.status != 200).collect();
+    let refused: Vec<&Response> = answers.iter().filter(|answer| answer.status != 200).collect();
     assert!(refused.len() < answers.len(), "nobody was served");
     assert!(!refused.is_empty(), "nobody was refused");
     for answer in refused {
@@ -113,7 +113,7 @@ fn several_requests_on_one_connection() {
     // Sent all at once, answered one after the other.
     stream.write_all(&[&request[..], &request, &request].concat()).unwrap();
     let mut answers = BufReader::new(stream);
-    let texts: Vec<_> = (0..3).map(|_| Answer::read(&mut answers).unwrap().json()["choices"].clone()).collect();
+    let texts: Vec<_> = (0..3).map(|_| Response::read(&mut answers).unwrap().json()["choices"].clone()).collect();
     assert!(texts[0] == texts[1] && texts[1] == texts[2]);
 }
 
@@ -127,7 +127,7 @@ fn a_stop_lets_what_runs_come_to_its_end() {
     // The job must have arrived before the end is asked for.
     wait_for_queue(&server, 1);
     server.stop();
-    let answer = Answer::read(&mut BufReader::new(busy)).expect("the running request is answered");
+    let answer = Response::read(&mut BufReader::new(busy)).expect("the running request is answered");
     assert_eq!(answer.status, 200);
     let address = server.address;
     server.join();
@@ -137,7 +137,7 @@ fn a_stop_lets_what_runs_come_to_its_end() {
 
 #[test]
 fn without_the_key_only_the_page_is_served() {
-    let server = Running::with(Options { api_key: Some("sesame".into()), ..Options::default() });
+    let server = Running::with(ServerOptions { api_key: Some("sesame".into()), ..ServerOptions::default() });
     assert_eq!(server.get("/").status, 200);
     assert_eq!(server.get("/page/main.js").header("content-type"), Some("text/javascript; charset=utf-8"));
     let answer = server.get("/v1/models");

@@ -4,7 +4,7 @@ mod common;
 
 use bowline::rng::{Purpose, Stream};
 use bowline_serve::Limits;
-use common::{Answer, Running, post};
+use common::{Response, Running, post};
 use serde_json::json;
 use std::io::{BufReader, Write};
 
@@ -158,7 +158,7 @@ fn what_is_not_http_does_no_harm() {
         if !whole {
             let _ = stream.shutdown(std::net::Shutdown::Write);
         }
-        match Answer::read(&mut BufReader::new(stream)) {
+        match Response::read(&mut BufReader::new(stream)) {
             // Noise may be the value of a header, and a changed byte may leave a good request.
             Some(answer) if answer.status == 200 => assert!(number % 2 == 1, "{number}: {answer:?}"),
             Some(answer) => assert!((400..500).contains(&answer.status), "{number}: {answer:?}"),

@@ -3,11 +3,14 @@
 //! ```text
 //! cargo xtask results RUN... FILE.csv...    keep the evidence of finished runs under docs/results/ and renew its pages
 //! cargo xtask bench             Bowline and its peers side by side, into bench/runs/
+//! cargo xtask spills            check that the kernels' inner loops stay in registers
+//! cargo xtask check             all that `.ci/run` checks besides the tests
 //! ```
 
 mod bench;
 mod reproduction;
 mod results;
+mod spills;
 
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -17,8 +20,29 @@ fn main() -> Result<()> {
     match arguments.split_first() {
         Some((chore, rest)) if chore == "results" => results::run(rest),
         Some((chore, rest)) if chore == "bench" => bench::run(rest),
-        _ => bail!("usage: cargo xtask results RUN... | cargo xtask bench [--help]"),
+        Some((chore, rest)) if chore == "spills" => spills::run(rest),
+        Some((chore, [])) if chore == "check" => check(),
+        _ => bail!("usage: cargo xtask results RUN... | bench [--help] | spills [FILE] | check"),
     }
+}
+
+/// Formatting, lints, and the kernels' loops.
+fn check() -> Result<()> {
+    for arguments in [
+        &["fmt", "--all", "--check"][..],
+        &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
+    ] {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = std::process::Command::new(cargo).args(arguments).current_dir(root()).status()?;
+        anyhow::ensure!(status.success(), "cargo {} failed; see above", arguments[0]);
+    }
+    spills::run(&[])
+}
+
+/// What a chore has to say.
+fn print(text: &str) -> Result<()> {
+    use std::io::Write;
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
 /// The root of the repository.

@@ -1,8 +1,8 @@
 //! `docs/reproduction.md`: what was run, what came out, and how it stands to the paper, made from `docs/results/`.
 
 use anyhow::{Context, Result};
-use bowline::report::RunRecord;
-use bowline::reproduce::{self, Experiment, Results};
+use bowline_report::RunRecord;
+use bowline_reproduce::{self as reproduce, Experiment, Results};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -62,9 +62,9 @@ fn records(results: &Path) -> Result<Vec<RunRecord>> {
 /// Whether a run is one of Table 1's, by its name: trials of another recipe are evidence too, but no cells. Where a cell is
 /// not as the paper says the table marks it.
 fn is_a_cell(run: &RunRecord) -> bool {
-    let (config, seed) = (&run.config, run.config.seed);
+    let Some(config) = run.config.network() else { return false };
     let name = format!("{}-{}-{}", config.data.source, config.size.name(), config.model.name());
-    run.name == name || run.name == format!("{name}-seed{seed}")
+    run.name == name || run.name == format!("{name}-seed{}", config.seed)
 }
 
 /// Mean and spread over the runs of every point.

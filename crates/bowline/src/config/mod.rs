@@ -427,6 +427,11 @@ impl Config {
         Err(Error::config("precision", "this CPU has no instruction for bf16 (avx512_bf16)", advice))
     }
 
+    /// The settings of one of the paper's models, for a corpus: `ptb`, `wikitext-2`, `demo`, or a path.
+    pub fn new(size: Size, model: ModelKind, data: &str) -> Config {
+        preset(size, model, data)
+    }
+
     /// Changes settings given as `key=value` and validates the result.
     pub fn with(self, settings: &[String]) -> Result<Config> {
         let config = set::apply(self, settings)?;
@@ -492,7 +497,7 @@ mod tests {
             assert_eq!(config.precision, precision);
             assert_eq!(bowline_kernels::Precision::from(precision).name(), name);
             // No CPU has the instruction on the portable path.
-            let refused = config.check_cpu(Isa::Portable).is_err();
+            let refused = config.check_cpu(Isa::PORTABLE).is_err();
             assert_eq!(refused, precision == Precision::Bf16);
         }
     }

@@ -34,7 +34,7 @@ const FEWEST_LINES: usize = 10;
 
 /// How a corpus is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct CorpusOptions {
     /// Keep only the most frequent words, so that the vocabulary has at most this many, `<eos>` and `<unk>` included.
     pub vocab_size: Option<usize>,
     /// Lower-case the text and part it from its punctuation.
@@ -56,7 +56,7 @@ pub struct Corpus {
 
 impl Corpus {
     /// What `--data PATH` means: a folder with three files, or a plain text file.
-    pub fn open(path: &Path, options: Options) -> Result<Corpus> {
+    pub fn open(path: &Path, options: CorpusOptions) -> Result<Corpus> {
         if path.is_dir() {
             Corpus::from_dir(path, options)
         } else if path.exists() {
@@ -71,7 +71,7 @@ impl Corpus {
     }
 
     /// The corpus in a folder, whose files are named `train.txt`, `ptb.train.txt` or `wiki.train.tokens`, and so on.
-    pub fn from_dir(dir: &Path, options: Options) -> Result<Corpus> {
+    pub fn from_dir(dir: &Path, options: CorpusOptions) -> Result<Corpus> {
         let [train, valid, test] = find_splits(dir)?;
         Corpus::build([&Text::read(&train)?, &Text::read(&valid)?, &Text::read(&test)?], options)
     }
@@ -79,7 +79,7 @@ impl Corpus {
     /// A plain text file split by itself, by lines and in order: the first 80% of them for train, the next 10% for
     /// valid, and the rest for test. In order, since the next line often goes on with the same
     /// matter: lines drawn at random would put the neighbours of every test line into train.
-    pub fn from_file(path: &Path, options: Options) -> Result<Corpus> {
+    pub fn from_file(path: &Path, options: CorpusOptions) -> Result<Corpus> {
         let text = Text::read(path)?;
         let lines = text.lines();
         if lines < FEWEST_LINES {
@@ -94,7 +94,7 @@ impl Corpus {
     }
 
     /// Three texts in memory.
-    pub fn from_texts(train: &str, valid: &str, test: &str, options: Options) -> Result<Corpus> {
+    pub fn from_texts(train: &str, valid: &str, test: &str, options: CorpusOptions) -> Result<Corpus> {
         let text = |name: &str, text: &str| Text::from_bytes(Path::new(name), text.into());
         let (train, valid, test) = (text("train", train)?, text("valid", valid)?, text("test", test)?);
         Corpus::build([&train, &valid, &test], options)
@@ -111,7 +111,7 @@ impl Corpus {
 
     /// Numbers the words of all three texts as they come, then chooses the vocabulary from those of the first text, and
     /// renumbers.
-    fn build(texts: [&Text; 3], options: Options) -> Result<Corpus> {
+    fn build(texts: [&Text; 3], options: CorpusOptions) -> Result<Corpus> {
         let mut census = Census::default();
         let mut splits = texts.map(|text| census.take(text, options.tokenize));
         let mut counts = vec![0; census.numbers.len()];

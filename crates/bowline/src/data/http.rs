@@ -80,12 +80,12 @@ pub(super) fn download(
         _ => return request(agent, url, part, 0, size, progress).map(|_| false),
     }
     match request(agent, url, part, have, size, progress)? {
-        Answer::Complete { continued } => Ok(continued),
-        Answer::NotThatRange => request(agent, url, part, 0, size, progress).map(|_| false),
+        Reply::Complete { continued } => Ok(continued),
+        Reply::NotThatRange => request(agent, url, part, 0, size, progress).map(|_| false),
     }
 }
 
-enum Answer {
+enum Reply {
     Complete { continued: bool },
     NotThatRange,
 }
@@ -97,7 +97,7 @@ fn request(
     have: u64,
     size: Size,
     progress: &mut dyn FnMut(u64, Option<u64>),
-) -> Result<Answer, Failure> {
+) -> Result<Reply, Failure> {
     let mut request = agent.get(url);
     if have > 0 {
         request = request.header(RANGE, format!("bytes={have}-"));
@@ -106,7 +106,7 @@ fn request(
     let start = match response.status() {
         StatusCode::OK => 0,
         StatusCode::PARTIAL_CONTENT if have > 0 && range_start(response.headers()) == Some(have) => have,
-        StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => return Ok(Answer::NotThatRange),
+        StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => return Ok(Reply::NotThatRange),
         status => return Err(Failure::Mirror(format!("the server answered {status}"))),
     };
     let total = response.body().content_length().map(|length| start.saturating_add(length));
@@ -152,7 +152,7 @@ fn request(
     if missing {
         return Err(Failure::Mirror(format!("the file ended early, after {done} bytes")));
     }
-    Ok(Answer::Complete { continued: start > 0 })
+    Ok(Reply::Complete { continued: start > 0 })
 }
 
 /// The file to be continued at `start`, which is its length or 0.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::test_server::{Reply, Server};
 use super::*;
-use crate::corpus::{Corpus, Options, SplitName, sha256_hex};
+use crate::corpus::{Corpus, CorpusOptions, SplitName, sha256_hex};
 
 const ADVICE: &str = "\n  try: the same command later (it goes on where it stopped), or get the files elsewhere and \
                       use `--data DIR`";
@@ -125,7 +125,7 @@ fn files_arrive_and_are_not_downloaded_twice() {
     case.check_complete();
     assert_eq!(log[..2], ["trying /a/ptb.train.txt", "arrived ptb.train.txt"]);
     assert_eq!(case.server.requests().len(), 3);
-    Corpus::from_dir(case.dir.path(), Options::default()).unwrap();
+    Corpus::from_dir(case.dir.path(), CorpusOptions::default()).unwrap();
 
     let (result, log) = case.fetch(&[mirror]);
     result.unwrap();

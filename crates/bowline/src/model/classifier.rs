@@ -190,9 +190,7 @@ impl Classifier {
                         temper(z, bias, temperature, &mut tempered);
                         (&tempered[..], None)
                     };
-                    let target = target as usize;
-                    let logit = f64::from(z[target]) + bias.map_or(0.0, |b| f64::from(b.values[target]));
-                    *nll = loss::log_sum_exp(isa, z, bias) - logit;
+                    *nll = loss::minus_log_probability(isa, z, bias, target as usize);
                 }
             }
         });
@@ -216,7 +214,7 @@ impl Classifier {
             }
             gemm_alone(Mat::new(asked, rows, d), &self.weights, logits, Into::Overwrite);
             for (z, question) in logits.chunks_exact(v).zip(questions) {
-                question.answer(z, bias.map(|bias| bias.values), loss::log_sum_exp(isa, z, bias));
+                question.answer(z, bias.map(|bias| bias.values), loss::log_sum(isa, z, bias));
             }
             free().push(buffer);
         });

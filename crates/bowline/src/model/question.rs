@@ -1,5 +1,7 @@
 //! A question to the classifier: how likely is this word here, and which ones are the likeliest?
 
+use bowline_kernels::loss::LogSum;
+
 /// A question about what comes after one word of a window, and its answer. All logarithms are natural.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Question {
@@ -17,8 +19,8 @@ pub struct Question {
 
 impl Question {
     /// Answers from a row of logits, to which the bias is still to be added, and `log sum e^(z + b)`.
-    pub(super) fn answer(&mut self, z: &[f32], bias: Option<&[f32]>, log_sum: f64) {
-        let log_y = |id: usize| f64::from(z[id]) + bias.map_or(0.0, |b| f64::from(b[id])) - log_sum;
+    pub(super) fn answer(&mut self, z: &[f32], bias: Option<&[f32]>, log_sum: LogSum) {
+        let log_y = |id: usize| -log_sum.minus_log_of(f64::from(bias.map_or(z[id], |b| z[id] + b[id])));
         self.logprob = log_y(self.target as usize);
         self.likeliest.clear();
         if self.top == 0 {
@@ -44,17 +46,18 @@ mod tests {
     #[test]
     fn the_likeliest_come_in_order_and_equals_by_id() {
         let z = [0.5, 2.0, -1.0, 2.0, 0.0, 1.5];
+        let sum = LogSum { max: 2.0, rest: 1.0 };
         let mut question = Question { target: 2, top: 4, ..Question::default() };
-        question.answer(&z, None, 3.0);
+        question.answer(&z, None, sum);
         assert_eq!(question.logprob, -4.0);
         assert_eq!(question.likeliest, [(1, -1.0), (3, -1.0), (5, -1.5), (0, -2.5)]);
         let bias = [0.0, 0.0, 4.0, 0.0, 0.0, 0.0];
         question.top = 100;
-        question.answer(&z, Some(&bias), 3.0);
+        question.answer(&z, Some(&bias), sum);
         assert_eq!((question.logprob, question.likeliest.len()), (0.0, 6));
         assert_eq!(question.likeliest[0], (2, 0.0));
         question.top = 0;
-        question.answer(&z, None, 3.0);
+        question.answer(&z, None, sum);
         assert!(question.likeliest.is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ngram::is_ngram_kind;
+use super::ngram_files::is_ngram_kind;
 use crate::architecture::Architecture;
 use crate::error::{Error, Result};
 use crate::storage::printable;
@@ -26,7 +26,8 @@ const KEYS: [&str; 8] =
 /// Far above any model this program can train, and small enough that no product of them overflows.
 pub(super) const MOST_WORDS: u64 = 1 << 24;
 const MOST_HIDDEN: u64 = 1 << 16;
-pub(crate) const MOST_LAYERS: u64 = 64;
+/// The most layers of a model.
+pub const MOST_LAYERS: u64 = 64;
 
 pub(super) const RESTORE: &str = "bring back the `config.json` that was saved with this model";
 

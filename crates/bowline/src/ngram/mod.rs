@@ -21,10 +21,9 @@ pub mod arpa;
 mod counts;
 mod kneser_ney;
 mod model;
-pub mod recency;
-pub(crate) mod stored;
+pub(crate) mod tensors;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use kneser_ney::{Discounts, FALLBACK};
 pub use model::{MAX_ORDER, NgramModel, NgramState};

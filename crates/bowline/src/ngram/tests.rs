@@ -1,15 +1,15 @@
 //! Kneser-Ney against a naive textbook implementation, and the properties every model must have.
 
 use super::*;
-use crate::corpus::{Corpus, Options};
-use crate::demo;
+use crate::corpus::{Corpus, CorpusOptions};
+use bowline_demo as demo;
 use std::collections::{HashMap, HashSet};
 
 /// Random numbers that are the same each time (SplitMix64).
-pub(super) struct Dice(pub u64);
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -17,13 +17,13 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 }
 
 /// Sentences of words below `vocab - 1`, small ones more often; the last id is `<eos>`. Some sentences are empty.
-pub(super) fn text(seed: u64, sentences: usize, vocab: u32) -> Vec<u32> {
+pub(crate) fn text(seed: u64, sentences: usize, vocab: u32) -> Vec<u32> {
     let (mut dice, mut ids) = (Dice(seed), Vec::new());
     for _ in 0..sentences {
         for _ in 0..dice.below(9) {
@@ -140,7 +140,7 @@ fn it_agrees_with_the_textbook() {
 
 fn demo_corpus() -> Corpus {
     let splits = demo::splits(demo::DEFAULT_SEED);
-    Corpus::from_texts(&splits.train, &splits.valid, &splits.test, Options::default()).unwrap()
+    Corpus::from_texts(&splits.train, &splits.valid, &splits.test, CorpusOptions::default()).unwrap()
 }
 
 #[test]

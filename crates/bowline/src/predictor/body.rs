@@ -1,5 +1,6 @@
 //! The network inside a predictor, and how it reads: as trained, here; the other ways have files of their own.
 
+use super::{Snapshot, inside};
 use crate::batch::Window;
 use crate::model::{Network, State, Use};
 use crate::params::Params;
@@ -28,6 +29,12 @@ pub(super) trait Body: Send {
     /// Forgets all.
     fn reset(&mut self);
 
+    /// What it knows now.
+    fn snapshot(&mut self) -> Snapshot;
+
+    /// Goes back to there; [`Body::hidden`] is empty until words are read.
+    fn restore(&mut self, snapshot: &Snapshot);
+
     /// Reads at most [`Body::block`] words.
     fn read(&mut self, words: &[u32], ask: Option<Ask<'_>>);
 
@@ -52,6 +59,8 @@ pub(super) struct Static {
     params: Arc<Params>,
     state: State,
     window: Window,
+    /// What the classifier saw after the last word, (d).
+    last: Vec<f32>,
 }
 
 impl Static {
@@ -59,13 +68,24 @@ impl Static {
         let architecture = params.architecture();
         let mut network = Network::new(architecture, team, isa, Use::Evaluate, BLOCK, 1);
         network.pack(&params, Use::Evaluate);
-        Static { network, params, state: State::zeros(architecture, 1), window: Window::default() }
+        Static { network, params, state: State::zeros(architecture, 1), window: Window::default(), last: Vec::new() }
     }
 }
 
 impl Body for Static {
     fn reset(&mut self) {
         self.state.reset();
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        Arc::new((self.state.clone(), self.last.clone()))
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) {
+        let (state, last): &(State, Vec<f32>) = inside(snapshot);
+        self.state.copy_from(state);
+        self.last.clone_from(last);
+        self.window.steps = 0;
     }
 
     fn read(&mut self, words: &[u32], ask: Option<Ask<'_>>) {
@@ -77,6 +97,9 @@ impl Body for Static {
         if let Some(ask) = ask {
             self.network.classify(&self.params, (words.len(), 1), ask.targets, ask.temperatures, ask.nll);
         }
+        let (h, d) = (self.network.hidden(words.len(), 1), self.params.architecture().hidden);
+        self.last.clear();
+        self.last.extend_from_slice(&h[h.len() - d..]);
     }
 
     fn hidden(&self) -> &[f32] {
@@ -84,8 +107,7 @@ impl Body for Static {
     }
 
     fn distribution(&mut self, temperature: f32, out: &mut [f32]) {
-        let (h, d) = (self.hidden(), self.params.architecture().hidden);
-        self.network.distributions(&self.params, &h[h.len() - d..], temperature, out);
+        self.network.distributions(&self.params, &self.last, temperature, out);
     }
 
     fn keeps_distributions(&self) -> bool {

@@ -6,6 +6,7 @@
 
 use super::body::{Ask, BLOCK, Body};
 use super::settings::DynamicSettings;
+use super::{Snapshot, inside};
 use crate::batch::Window;
 use crate::model::{Adaptation, Network, State, Use};
 use crate::params::Params;
@@ -25,6 +26,8 @@ pub(super) struct Dynamic {
     /// (words, d), of the last reading.
     hidden: Vec<f32>,
     nll: Vec<f64>,
+    /// All words that were read.
+    text: Vec<u32>,
 }
 
 impl Dynamic {
@@ -51,6 +54,7 @@ impl Dynamic {
             read: Vec::new(),
             hidden: Vec::new(),
             nll: vec![0.0; segment],
+            text: Vec::new(),
         }
     }
 
@@ -82,9 +86,25 @@ impl Body for Dynamic {
         self.network.pack_recurrent(&self.params);
         self.state.reset();
         self.read.clear();
+        self.text.clear();
+    }
+
+    /// What a network that learned knows is in all of its weights. The text that it learned from is smaller, and gives the
+    /// same weights.
+    fn snapshot(&mut self) -> Snapshot {
+        Arc::new(self.text.clone())
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) {
+        let text: &Vec<u32> = inside(snapshot);
+        self.reset();
+        for words in text.chunks(self.block()) {
+            self.read(words, None);
+        }
     }
 
     fn read(&mut self, words: &[u32], mut ask: Option<Ask<'_>>) {
+        self.text.extend_from_slice(words);
         self.hidden.clear();
         let mut at = 0;
         while at < words.len() {

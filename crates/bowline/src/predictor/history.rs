@@ -34,6 +34,9 @@ impl CacheGrid {
     }
 }
 
+/// The words and the states of a history.
+pub(super) type Pairs = (Vec<u32>, Vec<f32>);
+
 /// The pairs, oldest first.
 pub(super) struct History {
     isa: Isa,
@@ -56,6 +59,17 @@ impl History {
     pub(super) fn reset(&mut self) {
         self.states.clear();
         self.words.clear();
+    }
+
+    /// What it remembers.
+    pub(super) fn pairs(&self) -> Pairs {
+        (self.words.clone(), self.states.clone())
+    }
+
+    /// Remembers that and nothing else.
+    pub(super) fn set_pairs(&mut self, (words, states): &Pairs) {
+        self.words.clone_from(words);
+        self.states.clone_from(states);
     }
 
     /// Takes words and the states after them; gives the number of pairs that were complete before the second of them.

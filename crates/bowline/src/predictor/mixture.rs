@@ -3,9 +3,9 @@
 //! A *linear* mixture adds the members' probabilities, `p = sum_i w_i p_i` with weights that add up to 1. A *log* mixture
 //! multiplies their powers, `p ~ prod_i p_i^w_i`, and has to be normalised over the whole vocabulary at every word.
 
-use super::Predictor;
-use super::em;
+use super::{Predictor, Snapshot, em, inside};
 use crate::error::{Error, Result};
+use std::sync::Arc;
 
 /// How the members are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,16 @@ pub enum Mix {
     Linear,
     /// Their logarithms are, and the result is normalised.
     Log,
+}
+
+impl Mix {
+    /// `linear` or `log`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mix::Linear => "linear",
+            Mix::Log => "log",
+        }
+    }
 }
 
 /// Words whose distributions are computed at a time for a log mixture.
@@ -226,6 +236,15 @@ impl Predictor for Mixture {
 
     fn observe_until(&mut self, words: &[u32], stop: &dyn Fn() -> bool) -> bool {
         self.members.iter_mut().all(|m| m.observe_until(words, stop))
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        Arc::new(self.members.iter_mut().map(|m| m.snapshot()).collect::<Vec<_>>())
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) {
+        let members: &Vec<Snapshot> = inside(snapshot);
+        self.members.iter_mut().zip(members).for_each(|(m, snapshot)| m.restore(snapshot));
     }
 
     fn distribution(&mut self, out: &mut [f32]) {

@@ -15,36 +15,46 @@ mod body;
 mod check;
 mod dynamic;
 mod em;
+mod ensemble;
 mod history;
-mod member;
 mod mixture;
 mod monte_carlo;
 mod neural;
-mod ngram;
+mod ngram_predictor;
 mod recency;
+pub mod recency_cache;
 mod settings;
 mod statistics;
-mod stored;
 mod table;
-mod telling;
 #[cfg(test)]
 mod tests;
 mod tune;
+mod tuned;
 
 pub use check::{check_logprobs, is_logprob};
 pub use em::{Fit, em};
+pub use ensemble::Ensemble;
 pub use history::CacheGrid;
-pub use member::Member;
 pub use mixture::{Mix, Mixture, check_weights};
 pub use neural::{Neural, Source, Streams};
-pub use ngram::Ngram;
+pub use ngram_predictor::Ngram;
 pub use recency::Recency;
 pub use settings::{CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettings, NeuralSettings, short};
 pub use statistics::{GradientScale, fingerprint};
-pub use stored::{Stored, StoredMixture};
 pub use table::{PredictorRow, PredictorTable};
-pub use telling::Telling;
 pub use tune::{Found, Tuner, perplexity};
+pub use tuned::{TunedMixture, TunedSettings};
+
+use std::any::Any;
+use std::sync::Arc;
+
+/// What a predictor knew at one place of a text. Only predictors of the same making can read it.
+pub type Snapshot = Arc<dyn Any + Send + Sync>;
+
+/// What is inside a snapshot of a predictor of the same making.
+fn inside<T: 'static>(snapshot: &Snapshot) -> &T {
+    snapshot.downcast_ref().expect("a snapshot belongs to predictors of the same making")
+}
 
 /// What reads words and says what comes next. Before [`Predictor::distribution`] is asked for, one word at least must have
 /// been read; usually that is the `<eos>` before a sentence.
@@ -75,6 +85,12 @@ pub trait Predictor: Send {
     /// Reads all words of `ids` but the last, and gives the probability of each but the first, given those before it (and
     /// what was read earlier). Given up, without a result, as soon as `stop` says so.
     fn target_probabilities(&mut self, ids: &[u32], stop: &dyn Fn() -> bool) -> Option<Vec<f64>>;
+
+    /// What it knows now, to be gone back to.
+    fn snapshot(&mut self) -> Snapshot;
+
+    /// Goes back to where it, or one like it, was when it gave out a snapshot.
+    fn restore(&mut self, snapshot: &Snapshot);
 
     /// Reads `words` and gives the distribution after each of them, (words, V) into `out`.
     fn distributions(&mut self, words: &[u32], out: &mut [f32]) {

@@ -6,6 +6,7 @@
 
 use super::body::{Ask, BLOCK, Body};
 use super::settings::MonteCarloSettings;
+use super::{Snapshot, inside};
 use crate::batch::Window;
 use crate::model::{Masks, Network, State, Use};
 use crate::params::Params;
@@ -21,6 +22,8 @@ pub(super) struct MonteCarlo {
     /// Words read at a time.
     steps: usize,
     window: Window,
+    /// What the classifier saw after the last word, (samples, d).
+    last: Vec<f32>,
     /// (steps, samples, temperatures).
     nll: Vec<f64>,
     /// (samples, V).
@@ -37,7 +40,7 @@ impl MonteCarlo {
         masks.draw(settings.seed, 0, settings.keep);
         let state = State::zeros(architecture, samples);
         let (window, nll, distributions) = (Window { batch: samples, ..Window::default() }, Vec::new(), Vec::new());
-        MonteCarlo { network, params, masks, state, samples, steps, window, nll, distributions }
+        MonteCarlo { network, params, masks, state, samples, steps, window, last: Vec::new(), nll, distributions }
     }
 }
 
@@ -49,6 +52,16 @@ impl Body for MonteCarlo {
 
     fn reset(&mut self) {
         self.state.reset();
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        Arc::new((self.state.clone(), self.last.clone()))
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) {
+        let (state, last): &(State, Vec<f32>) = inside(snapshot);
+        self.state.copy_from(state);
+        self.last.clone_from(last);
     }
 
     fn read(&mut self, words: &[u32], mut ask: Option<Ask<'_>>) {
@@ -77,6 +90,9 @@ impl Body for MonteCarlo {
                 }
             }
         }
+        let h = self.network.hidden(self.window.steps, self.samples);
+        self.last.clear();
+        self.last.extend_from_slice(&h[h.len() - self.samples * self.params.architecture().hidden..]);
     }
 
     fn hidden(&self) -> &[f32] {
@@ -84,10 +100,9 @@ impl Body for MonteCarlo {
     }
 
     fn distribution(&mut self, temperature: f32, out: &mut [f32]) {
-        let (rows, d) = (self.samples, self.params.architecture().hidden);
-        let h = self.network.hidden(self.window.steps, rows);
+        let rows = self.samples;
         self.distributions.resize(rows * out.len(), 0.0);
-        self.network.distributions(&self.params, &h[h.len() - rows * d..], temperature, &mut self.distributions);
+        self.network.distributions(&self.params, &self.last, temperature, &mut self.distributions);
         for (word, out) in out.iter_mut().enumerate() {
             let column = self.distributions.iter().skip(word).step_by(self.params.architecture().vocab);
             *out = (column.map(|&p| f64::from(p)).sum::<f64>() / rows as f64) as f32;

@@ -1,12 +1,12 @@
 //! A network as a predictor.
 
-use super::Predictor;
 use super::body::{Ask, Body, Static};
 use super::dynamic::Dynamic;
-use super::history::{CacheGrid, History};
+use super::history::{CacheGrid, History, Pairs};
 use super::monte_carlo::MonteCarlo;
 use super::settings::{CacheSettings, DynamicForm, NeuralSettings};
 use super::statistics::GradientScale;
+use super::{Predictor, Snapshot, inside};
 use crate::error::{Error, Result};
 use crate::params::Params;
 use bowline_kernels::{Isa, Team};
@@ -153,6 +153,18 @@ impl Predictor for Neural {
             }
         }
         true
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        Arc::new((self.body.snapshot(), self.cache.as_ref().map(|(_, history)| history.pairs())))
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) {
+        let (body, pairs): &(Snapshot, Option<Pairs>) = inside(snapshot);
+        self.body.restore(body);
+        if let (Some((_, history)), Some(pairs)) = (&mut self.cache, pairs) {
+            history.set_pairs(pairs);
+        }
     }
 
     fn distribution(&mut self, out: &mut [f32]) {

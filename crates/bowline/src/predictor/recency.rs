@@ -1,8 +1,9 @@
-//! A recency cache ([`crate::ngram::recency`]) on top of another predictor.
+//! A recency cache ([`crate::predictor::recency_cache`]) on top of another predictor.
 
-use super::Predictor;
+use super::{Predictor, Snapshot, inside};
 use crate::error::Result;
-use crate::ngram::recency::{RecencyCache, RecencySettings};
+use crate::predictor::recency_cache::{RecencyCache, RecencySettings};
+use std::sync::Arc;
 
 /// A predictor with a recency cache.
 pub struct Recency {
@@ -37,6 +38,16 @@ impl Predictor for Recency {
     fn observe_until(&mut self, words: &[u32], stop: &dyn Fn() -> bool) -> bool {
         words.iter().for_each(|&word| self.cache.update(word));
         self.inner.observe_until(words, stop)
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        Arc::new((self.inner.snapshot(), self.cache.clone()))
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) {
+        let (inner, cache): &(Snapshot, RecencyCache) = inside(snapshot);
+        self.inner.restore(inner);
+        self.cache.clone_from(cache);
     }
 
     fn distribution(&mut self, out: &mut [f32]) {

@@ -44,7 +44,7 @@ pub struct PredictorTable {
     pub version: u32,
     /// `re`, `real` and so on.
     pub model: String,
-    /// What the weights are, see [`super::Member::mark`].
+    /// What the weights are, see [`crate::loaded_model::LoadedModel::mark`].
     pub weights: String,
     /// The corpus, as it was asked for.
     pub data: String,

@@ -5,12 +5,12 @@ use super::dynamic::Dynamic;
 use super::*;
 use crate::architecture::Architecture;
 use crate::corpus::Split;
-use crate::corpus::{Corpus, Options};
-use crate::demo;
+use crate::corpus::{Corpus, CorpusOptions};
 use crate::eval::Evaluator;
 use crate::model::KeepProb;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
+use bowline_demo as demo;
 use bowline_kernels::{Isa, Team};
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +21,7 @@ fn corpus() -> &'static Corpus {
     static CORPUS: OnceLock<Corpus> = OnceLock::new();
     CORPUS.get_or_init(|| {
         let splits = demo::splits(demo::DEFAULT_SEED);
-        Corpus::from_texts(&splits.train, &splits.valid, &splits.test, Options::default()).unwrap()
+        Corpus::from_texts(&splits.train, &splits.valid, &splits.test, CorpusOptions::default()).unwrap()
     })
 }
 

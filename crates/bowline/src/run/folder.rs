@@ -48,6 +48,11 @@ impl RunFolder {
         self.dir.join("checkpoints")
     }
 
+    /// The curves for TensorBoard, where they were asked for.
+    pub fn tensorboard(&self) -> PathBuf {
+        self.dir.join("tensorboard")
+    }
+
     /// The newest checkpoint.
     pub fn last_checkpoint(&self) -> PathBuf {
         self.checkpoints().join("last.safetensors")
@@ -82,7 +87,7 @@ impl RunFolder {
             let resume = format!("`bowline resume {}` to go on with it, or another --out", self.dir.display());
             return Err(Error::run(&self.dir, "there is a run in this folder already", resume));
         }
-        let folders = [self.checkpoints(), self.dir.join(super::tensorboard::FOLDER)];
+        let folders = [self.checkpoints(), self.tensorboard()];
         // What a start left that came to an end (a kill, a full disk) before there was a config.toml is no hindrance.
         let leftover = |entry: DirEntry| {
             let name = entry.file_name();
@@ -100,7 +105,7 @@ impl RunFolder {
     }
 
     /// Checks that there is a run.
-    pub(crate) fn require(&self) -> Result<()> {
+    pub fn require(&self) -> Result<()> {
         if self.config().is_file() {
             return Ok(());
         }
@@ -148,4 +153,4 @@ impl RunFolder {
 const LOCK: &str = ".lock";
 
 /// A log of more bytes than this is none of ours.
-pub(super) const LONGEST_LOG: u64 = 1 << 30;
+pub const LONGEST_LOG: u64 = 1 << 30;

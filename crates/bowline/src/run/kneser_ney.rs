@@ -4,11 +4,12 @@
 //! done again from the beginning by `bowline resume`.
 
 use super::checkpoint::{CurvePoint, Position};
+use super::config::RunConfig;
 use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
 use super::train::{Outcome, Session, Watch, hashes, seconds_since_1970};
-use super::{card, open_corpus};
+use super::{describe, open_corpus};
 use crate::config::LONGEST_CONFIG;
 use crate::config::{DataConfig, VERSION};
 use crate::corpus::Corpus;
@@ -16,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::eval::{Evaluation, Score};
 use crate::event::{EpochEnd, Event};
 use crate::model_folder::{ModelCard, NgramFolder};
-use crate::ngram::recency::{self, Tuned};
 use crate::ngram::{Discounts, MAX_ORDER, NgramModel};
+use crate::predictor::recency_cache::{self, Tuned};
 use crate::storage::{atomic, files};
 use bowline_kernels::model_name;
 use serde::{Deserialize, Serialize};
@@ -69,7 +70,7 @@ impl NgramConfig {
     }
 
     /// Reads a run's `config.toml`, if it is that of a Kneser-Ney run.
-    fn read(path: &Path) -> Result<Option<NgramConfig>> {
+    pub(super) fn read(path: &Path) -> Result<Option<NgramConfig>> {
         #[derive(Deserialize)]
         struct Kind {
             model: String,
@@ -102,7 +103,7 @@ pub fn start_ngram(dir: &Path, config: &NgramConfig, session: Session, watch: &m
     let corpus = open_corpus(&config.data)?;
     folder.create()?;
     let _lock = folder.lock()?;
-    let text = toml::to_string(config).map_err(|e| Error::config("config", e.to_string(), "another value"))?;
+    let text = RunConfig::Ngrams(config.clone()).to_toml()?;
     atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))?;
     build(&folder, config, &corpus, session, begin, watch)
 }
@@ -175,7 +176,7 @@ fn build(
     if watch.stop() {
         return Ok(stopped());
     }
-    let tuned = recency::tune(vocabulary.eos(), &corpus.valid.ids, &valid_nll)?;
+    let tuned = recency_cache::tune(vocabulary.eos(), &corpus.valid.ids, &valid_nll)?;
     let test = score(&corpus.test.ids, &model.nll(&corpus.test.ids));
     if watch.stop() {
         return Ok(stopped());
@@ -257,7 +258,7 @@ fn card_of(
     valid: Score,
     test: Score,
 ) -> ModelCard {
-    let data = card::data_title(&config.data);
+    let data = describe::data_title(&config.data);
     let mut recipe = vec![("order".to_owned(), config.order.to_string())];
     for (d, ngrams) in discounts.iter().zip(model.ngrams()) {
         let [d1, d2, d3] = d.values;
@@ -279,15 +280,15 @@ fn card_of(
         epoch: 1,
         valid: Some(valid.perplexity),
         test: Some(test.perplexity),
-        example: card::example(corpus),
+        example: describe::example(corpus),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::any_model::AnyModel;
     use crate::event::Progress;
+    use crate::loaded_model::LoadedModel;
     use bowline_kernels::Isa;
 
     struct Quiet(Vec<String>);
@@ -303,7 +304,7 @@ mod tests {
         }
     }
 
-    const SESSION: Session = Session { threads: 1, isa: Isa::Portable };
+    const SESSION: Session = Session { threads: 1, isa: Isa::PORTABLE };
 
     fn config(order: usize) -> NgramConfig {
         NgramConfig::new(order, DataConfig { source: "demo".to_owned(), ..DataConfig::default() })
@@ -319,7 +320,7 @@ mod tests {
     #[test]
     fn a_run_leaves_a_model_that_scores_as_its_summary_says() {
         let dir = tempfile::tempdir().unwrap();
-        let splits = crate::demo::splits(crate::demo::DEFAULT_SEED);
+        let splits = bowline_demo::splits(bowline_demo::DEFAULT_SEED);
         for (name, text) in [("train.txt", splits.train), ("valid.txt", splits.valid), ("test.txt", splits.test)] {
             let some: String = text.split_inclusive('\n').take(400).collect();
             std::fs::write(dir.path().join(name), some).unwrap();
@@ -330,14 +331,15 @@ mod tests {
         let summary = finished(start_ngram(&run, &config(3), SESSION, &mut watch).unwrap());
         assert_eq!((summary.model.as_str(), summary.size.as_str()), ("kn", "3-gram"));
         let corpus = open_corpus(&config(3).data).unwrap();
-        let AnyModel::Ngram(model) = AnyModel::load(&run).unwrap() else { panic!("a network?") };
-        let nll = model.model.nll(&corpus.test.ids);
-        let score = Evaluation::of(&corpus.test.ids, &nll, None, model.model.eos(), 1).all;
+        let loaded = LoadedModel::load(&run).unwrap();
+        let model = loaded.require_ngrams().unwrap();
+        let nll = model.nll(&corpus.test.ids);
+        let score = Evaluation::of(&corpus.test.ids, &nll, None, model.eos(), 1).all;
         assert_eq!((score.perplexity, score.tokens), (summary.test, summary.tokens[1]));
         assert_eq!(Summary::read(&run.join("summary.json")).unwrap(), summary);
         // With its cache it predicts the validation split no worse than without.
-        let nll = model.model.nll(&corpus.valid.ids);
-        let cached = recency::nll(model.recency.unwrap(), model.model.eos(), &corpus.valid.ids, &nll).unwrap();
+        let nll = model.nll(&corpus.valid.ids);
+        let cached = recency_cache::nll(loaded.recency().unwrap(), model.eos(), &corpus.valid.ids, &nll).unwrap();
         assert!(cached.iter().sum::<f64>() < nll.iter().sum::<f64>() + 1e-6);
 
         // Resuming it says the same; without its summary, and its model, all is done again.

@@ -10,33 +10,53 @@
 //! ```
 
 mod branch;
-mod card;
 mod checkpoint;
 mod clock;
+mod config;
+mod describe;
 mod folder;
 mod kneser_ney;
 mod log;
 mod memory;
 mod setup;
 mod summary;
-mod tensorboard;
 mod train;
-mod truth;
+mod true_targets;
 
 pub use branch::{branch, branch_as};
 pub(crate) use checkpoint::infinite_if_null;
 pub use checkpoint::{Best, CurvePoint, Position};
-pub use folder::RunFolder;
+pub use config::RunConfig;
+pub use folder::{LONGEST_LOG, RunFolder};
 pub use kneser_ney::{DEFAULT_ORDER, NgramConfig, start_ngram};
 pub use summary::{Summary, Timing};
-pub use tensorboard::{TensorBoard, convert as convert_for_tensorboard};
 pub use train::{Outcome, Session, Watch, resume, start};
 
 use crate::config::{Config, DataConfig};
-use crate::corpus::{Corpus, Options};
+use crate::corpus::{Corpus, CorpusOptions};
+use crate::data;
 use crate::error::{Error, Result};
-use crate::{data, demo};
+use crate::event::{Event, Progress};
+use bowline_demo as demo;
+use bowline_kernels::Isa;
 use std::path::Path;
+
+/// All threads of the machine, with its best instructions.
+impl Default for Session {
+    fn default() -> Session {
+        Session { threads: std::thread::available_parallelism().map_or(1, usize::from), isa: Isa::detect() }
+    }
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn event(&mut self, _: &Event) {}
+    fn progress(&mut self, _: &Progress) {}
+    fn notice(&mut self, _: &str) {}
+    fn stop(&self) -> bool {
+        false
+    }
+}
 
 /// Opens the corpus that the settings name: `demo`, a public one that `bowline data get` has brought, or a path; and cuts
 /// it to the piece they ask for. The vocabulary is that of the whole training text.
@@ -63,7 +83,7 @@ pub fn open_corpus(config: &DataConfig) -> Result<Corpus> {
 
 fn open_whole(config: &DataConfig) -> Result<Corpus> {
     let vocab_size = (config.vocab_size > 0).then_some(config.vocab_size);
-    let options = Options { vocab_size, tokenize: config.tokenize };
+    let options = CorpusOptions { vocab_size, tokenize: config.tokenize };
     if config.source == "demo" {
         let splits = demo::splits(demo::DEFAULT_SEED);
         return Corpus::from_texts(&splits.train, &splits.valid, &splits.test, options);

@@ -5,12 +5,11 @@ use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
-use super::truth::TrueTargets;
-use super::{card, check_length, kneser_ney, memory, open_corpus, setup};
+use super::true_targets::TrueTargets;
+use super::{check_length, describe, kneser_ney, memory, open_corpus, setup};
 use crate::batch::{Streams, Window};
 use crate::config::{Config, Selection, TargetSource, Training};
 use crate::corpus::{Corpus, Split};
-use crate::demo::Truth;
 use crate::error::{Error, Result};
 use crate::eval::Evaluator;
 use crate::event::{EpochEnd, Event, Progress};
@@ -20,6 +19,7 @@ use crate::optim;
 use crate::paper;
 use crate::params::Params;
 use crate::storage::atomic;
+use bowline_demo::Truth;
 use bowline_kernels::{Isa, Team, model_name};
 use std::path::Path;
 use std::sync::Arc;
@@ -474,7 +474,7 @@ impl<'a> Trainer<'a> {
                     ("validation_perplexity".to_owned(), best.valid.to_string()),
                     ("tokenize".to_owned(), config.data.tokenize.to_string()),
                 ],
-                card: &card::of(config, self.corpus, best, result),
+                card: &describe::of(config, self.corpus, best, result),
             },
         )
     }

@@ -1,27 +1,28 @@
 //! A text that goes on word by word.
 
-use super::{Memory, Passage, Reader, Sampler, Sampling, Word};
+use super::reader::{Passage, Read};
+use super::{Memory, Sampler, Sampling, Word};
 
 /// A text and how it goes on. Its words follow from the text before, the sampling and the seed, and from nothing else.
 #[derive(Clone, Debug)]
 pub struct Continuation {
-    memory: Memory,
+    pub(super) memory: Memory,
     /// Words of the text that the memory does not hold yet.
-    unread: Vec<u32>,
-    sampler: Sampler,
+    pub(super) unread: Vec<u32>,
+    pub(super) sampler: Sampler,
 }
 
 impl Continuation {
-    /// After `prompt`, the beginning of a sentence at the beginning of a text. Different `sample` numbers give different
-    /// continuations with the same seed.
-    pub fn new(reader: &Reader, prompt: &[u32], sampling: Sampling, seed: u64, sample: u64) -> Continuation {
-        let unread = std::iter::once(reader.model().vocabulary.eos()).chain(prompt.iter().copied()).collect();
-        Continuation { memory: reader.start(), unread, sampler: Sampler::new(sampling, seed, sample) }
+    /// After a text that is not read yet, and that begins with the `<eos>` before its first sentence. Different `sample`
+    /// numbers give different continuations with the same seed.
+    pub fn new(text: Vec<u32>, sampling: Sampling, seed: u64, sample: u64) -> Continuation {
+        let sampler = Sampler::new(sampling, seed, sample);
+        Continuation { memory: Memory::default(), unread: text, sampler }
     }
 
     /// After a text that was read already.
     pub fn after(memory: Memory, sampling: Sampling, seed: u64, sample: u64) -> Continuation {
-        Continuation { memory, unread: Vec::new(), sampler: Sampler::new(sampling, seed, sample) }
+        Continuation { memory, ..Continuation::new(Vec::new(), sampling, seed, sample) }
     }
 
     /// Adds words that are given, not drawn.
@@ -30,38 +31,31 @@ impl Continuation {
     }
 }
 
-impl Reader {
-    /// Brings the memories of some texts up to their ends.
-    fn catch_up(&mut self, continuations: &mut [&mut Continuation]) {
-        let passages: Vec<_> = continuations
-            .iter()
-            .map(|c| Passage { from: Some(&c.memory), inputs: &c.unread, keep: true, ..Passage::default() })
-            .collect();
-        let readings = self.read(&passages);
-        for (continuation, reading) in continuations.iter_mut().zip(readings) {
-            if let Some(memory) = reading.memory {
-                continuation.memory = memory;
-            }
-            continuation.unread.clear();
+/// Draws the next word of each text and adds it to the text.
+pub(super) fn extend(
+    reader: &mut dyn Read,
+    texts: &mut [&mut Continuation],
+    unk: Option<u32>,
+    top: usize,
+) -> Vec<Word> {
+    let passages: Vec<_> = texts
+        .iter()
+        .map(|c| Passage { from: Some(&c.memory), inputs: &c.unread, keep: true, ..Passage::default() })
+        .collect();
+    let readings = reader.read(&passages, &|| false).unwrap_or_default();
+    for (text, reading) in texts.iter_mut().zip(readings) {
+        if let Some(memory) = reading.memory {
+            text.memory = memory;
         }
+        text.unread.clear();
     }
-
-    /// The distribution of the next word of each text, (n, V).
-    pub fn next_distributions(&mut self, continuations: &mut [&mut Continuation]) -> Vec<f32> {
-        self.catch_up(continuations);
-        let memories: Vec<_> = continuations.iter().map(|c| &c.memory).collect();
-        self.distributions(&memories)
-    }
-
-    /// Draws the next word of each text and adds it to the text; `top` asks for the likeliest words besides.
-    pub fn extend(&mut self, continuations: &mut [&mut Continuation], top: usize) -> Vec<Word> {
-        let (vocab, unk) = (self.model().vocabulary.len(), self.model().vocabulary.unk());
-        let distributions = self.next_distributions(continuations);
-        let draw = |(y, continuation): (&[f32], &mut &mut Continuation)| {
-            let word = continuation.sampler.draw(y, unk, top);
-            continuation.unread.push(word.id);
-            word
-        };
-        distributions.chunks_exact(vocab).zip(continuations).map(draw).collect()
-    }
+    let memories: Vec<_> = texts.iter().map(|text| &text.memory).collect();
+    let distributions = reader.distributions(&memories);
+    let vocab = distributions.len() / texts.len().max(1);
+    let draw = |(y, text): (&[f32], &mut &mut Continuation)| {
+        let word = text.sampler.draw(y, unk, top);
+        text.unread.push(word.id);
+        word
+    };
+    distributions.chunks_exact(vocab.max(1)).zip(texts).map(draw).collect()
 }

@@ -4,7 +4,7 @@
 //! and the `<eos>` after its last word is predicted like a word. What the network knows after some words is a *memory*;
 //! a sentence starts from the empty one, or where another one ended. A *passage* is some words to be read from a memory
 //! on, with questions about what comes next. The [`Reader`] reads many passages side by side; scoring
-//! ([`Reader::score`]) and generating ([`Reader::extend`]) are made of that.
+//! ([`Reader::score`]) and generating ([`Reader::tell`]) are made of that.
 //!
 //! Invariant: what is said about a passage does not depend, in any bit, on the passages it was read together with, on
 //! their order, on how many there are, or on the number of threads.
@@ -14,10 +14,12 @@ mod lines;
 mod memory;
 pub mod nbest;
 mod neighbours;
+mod one_by_one;
 mod reader;
 pub mod rescore;
 mod sampling;
 mod sentence;
+mod side_by_side;
 
 pub use continuation::Continuation;
 pub use lines::Lines;

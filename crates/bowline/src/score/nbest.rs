@@ -19,6 +19,7 @@ pub fn utterance(key: &str) -> &str {
 
 /// The memory carried through a list: the hypotheses of an utterance are read after the first hypothesis of the utterance
 /// before it, as Kaldi's scripts and `rnnlm -nbest` do.
+#[derive(Clone, Debug, Default)]
 pub struct CarriedBetweenUtterances {
     utterance: Option<String>,
     /// Before the current utterance, and after its first hypothesis.
@@ -28,8 +29,8 @@ pub struct CarriedBetweenUtterances {
 
 impl CarriedBetweenUtterances {
     /// At the beginning of a list.
-    pub fn new(reader: &Reader) -> CarriedBetweenUtterances {
-        CarriedBetweenUtterances { utterance: None, before: reader.start(), after: reader.start() }
+    pub fn new() -> CarriedBetweenUtterances {
+        CarriedBetweenUtterances::default()
     }
 
     /// The log-probabilities of the next hypotheses of the list.

@@ -137,7 +137,8 @@ impl<R: BufRead> List<R> {
                 let advice = "each line of an n-best list is `utterance-number word word ...`";
                 return Err(Error::corpus_line(path, number, "the line has no utterance id", advice));
             };
-            let sentence = Sentence::at(path, number, words, &reader.model().vocabulary, reader.model().tokenize)?;
+            let model = reader.model();
+            let sentence = Sentence::at(path, number, words, &model.vocabulary, model.tokenize)?;
             let hypothesis = Hypothesis { key: key.to_owned(), sentence };
             let name = utterance(key);
             if hypotheses.first().is_some_and(|first| utterance(&first.key) == name) {

@@ -83,6 +83,12 @@ impl Scored {
 }
 
 impl Reader {
+    /// The log-probabilities of a line of text, as it is written.
+    pub fn score_line(&mut self, line: &str) -> Result<Scored> {
+        let sentence = Sentence::new(line, &self.model().vocabulary, self.model().tokenize)?;
+        Ok(self.score(&[sentence]).pop().unwrap_or_else(|| Scored::new(Vec::new())))
+    }
+
     /// The log-probabilities of sentences that each stand at the beginning of a text.
     pub fn score(&mut self, sentences: &[Sentence]) -> Vec<Scored> {
         self.score_after(None, sentences)

@@ -1,15 +1,21 @@
 use super::*;
 use crate::architecture::Architecture;
 use crate::eval::Evaluator;
+use crate::loaded_model::LoadedModel;
+use crate::model::KeepProb;
+use crate::ngram::NgramModel;
 use crate::params::Params;
-use crate::predict::LanguageModel;
+use crate::predictor::recency_cache::RecencySettings;
+use crate::predictor::{
+    CacheSettings, DynamicForm, DynamicSettings, Ensemble, Mix, MonteCarloSettings, NeuralSettings,
+};
 use crate::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use std::path::Path;
 use std::sync::Arc;
 
 /// A model with random weights, of words `<eos>`, `<unk>`, w2, w3, ...
-fn model(vocab: usize, hidden: usize, tied: bool) -> Arc<LanguageModel> {
+fn model(vocab: usize, hidden: usize, tied: bool) -> Arc<LoadedModel> {
     let architecture = Architecture { vocab, hidden, layers: 2, tied };
     let mut params = Params::zeros(architecture);
     let mut x = 1u64;
@@ -19,15 +25,15 @@ fn model(vocab: usize, hidden: usize, tied: bool) -> Arc<LanguageModel> {
     }
     let words: String = (2..vocab).map(|i| format!("w{i}\n")).collect();
     let vocabulary = Vocabulary::from_text(Path::new("v"), format!("<eos>\n<unk>\n{words}").as_bytes()).unwrap();
-    Arc::new(LanguageModel { folder: "m".into(), kind: "re".to_owned(), params, vocabulary, tokenize: false })
+    Arc::new(LoadedModel::network("m", "re", params, vocabulary))
 }
 
-fn reader(model: &Arc<LanguageModel>, isa: Isa, threads: usize, batch: usize) -> Reader {
-    Reader::with_batch(Arc::clone(model), Arc::new(Team::new(threads)), isa, batch)
+fn reader(model: &Arc<LoadedModel>, isa: Isa, threads: usize, batch: usize) -> Reader {
+    Ensemble::from(Arc::clone(model)).reader(&Arc::new(Team::new(threads)), isa, Some(batch)).unwrap()
 }
 
 /// Sentences of 0, 1, 2, ... words, in no order, some of them longer than a window.
-fn sentences(model: &LanguageModel, n: usize) -> Vec<Sentence> {
+fn sentences(model: &LoadedModel, n: usize) -> Vec<Sentence> {
     let mut x = 7u32;
     let mut draw = |below: usize| {
         x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -74,11 +80,12 @@ fn a_stream_of_sentences_scores_as_the_evaluator_says_however_it_is_cut() {
     let ids: Vec<u32> =
         std::iter::once(0).chain(sentences.iter().flat_map(|s| s.ids.iter().copied().chain([0]))).collect();
     let team = Arc::new(Team::new(1));
-    let nll = Evaluator::new(model.params.architecture(), team, isa, 1).nll(&model.params, &ids);
+    let params = model.params().unwrap();
+    let nll = Evaluator::new(params.architecture(), team, isa, 1).nll(params, &ids);
     let expected: Vec<f64> = nll.iter().map(|x| -x).collect();
     for cut in [1, 7, 40] {
         let mut reader = reader(&model, isa, 2, 5);
-        let (mut memory, mut found) = (reader.start(), Vec::new());
+        let (mut memory, mut found) = (Memory::default(), Vec::new());
         for part in sentences.chunks(cut) {
             found.extend(reader.score_on(&mut memory, part).into_iter().flat_map(|scored| scored.logprobs));
         }
@@ -86,11 +93,9 @@ fn a_stream_of_sentences_scores_as_the_evaluator_says_however_it_is_cut() {
     }
     // A sentence after a memory is the next of the stream, and the memory of others does not leak into it.
     let mut reader = reader(&model, isa, 1, 4);
-    let mut memory = reader.start();
+    let mut memory = Memory::default();
     reader.score_on(&mut memory, &sentences[..3]);
-    let before = memory.clone();
     let after = reader.score_after(Some(&memory), &sentences[3..6]);
-    assert_eq!(memory, before);
     assert_eq!(after[0], reader.score_on(&mut memory, &sentences[3..4])[0]);
     assert_ne!(after[1], reader.score(&sentences[4..5])[0]);
 }
@@ -117,8 +122,13 @@ fn the_likeliest_words_and_distributions_belong_to_the_scores() {
         assert!((f64::from(y[*id as usize]) - logprob.exp()).abs() < 1e-7);
     }
     assert_eq!(y[61..], reader.distributions(&memories[1..]));
-    let y = model.distribution(&Arc::new(Team::new(1)), Isa::detect(), &ids[1..6]);
+    let y = model.distribution(&Arc::new(Team::new(1)), Isa::detect(), &ids[1..6]).unwrap();
     assert_eq!(y, reader.distributions(&memories[..1]));
+}
+
+/// The distribution after a reading.
+fn next(reader: &mut Reader, reading: &Reading) -> Vec<f32> {
+    reader.distributions(&[reading.memory.as_ref().unwrap()])
 }
 
 /// A few words may be read in vain, but not into a memory that is wanted.
@@ -131,11 +141,14 @@ fn a_memory_that_is_wanted_ends_with_its_passage() {
     let passage = |i: usize| Passage { inputs: &ids[..16 - usize::from(i == 7)], keep: true, ..Passage::default() };
     let together = reader.read(&(0..16).map(passage).collect::<Vec<_>>());
     for i in [6, 7] {
-        assert_eq!(reader.read(&[passage(i)])[0], together[i]);
+        let alone = reader.read(&[passage(i)]);
+        assert_eq!(next(&mut reader, &alone[0]), next(&mut reader, &together[i]));
     }
-    assert_ne!(together[6], together[7]);
-    let nothing = reader.read(&[Passage { keep: true, ..Passage::default() }]);
-    assert_eq!(nothing[0].memory, Some(reader.start()));
+    assert_ne!(next(&mut reader, &together[6]), next(&mut reader, &together[7]));
+    // After no words a sentence scores as at the beginning of a text.
+    let nothing = reader.read(&[Passage { keep: true, ..Passage::default() }]).remove(0).memory;
+    let sentences = sentences(&model, 3);
+    assert_eq!(reader.score_after(nothing.as_ref(), &sentences), reader.score(&sentences));
 }
 
 /// A server reads in a thread of its own.
@@ -169,7 +182,7 @@ fn continuations_follow_from_their_seed_alone() {
     let sampling = Sampling { temperature: 1.5, ..Sampling::default() };
     let text = |batch: usize, threads: usize, samples: &[u64]| {
         let mut reader = reader(&model, Isa::detect(), threads, batch);
-        let new = |&sample: &u64| Continuation::new(&reader, &[5, 9, 2][..sample as usize % 4], sampling, 3, sample);
+        let new = |&sample: &u64| Continuation::new([0, 5, 9, 2][..=sample as usize % 4].to_vec(), sampling, 3, sample);
         let mut all: Vec<Continuation> = samples.iter().map(new).collect();
         let mut words = vec![Vec::new(); samples.len()];
         for _ in 0..20 {
@@ -188,9 +201,9 @@ fn continuations_follow_from_their_seed_alone() {
 
     // Words that are given are read like words that were drawn.
     let mut reader = reader(&model, Isa::detect(), 1, 2);
-    let mut given = Continuation::new(&reader, &[5, 9], sampling, 3, 0);
+    let mut given = Continuation::new(vec![0, 5, 9], sampling, 3, 0);
     given.push(&[2, 2]);
-    let mut prompted = Continuation::new(&reader, &[5, 9, 2, 2], sampling, 3, 0);
+    let mut prompted = Continuation::new(vec![0, 5, 9, 2, 2], sampling, 3, 0);
     assert_eq!(reader.extend(&mut [&mut given], 0), reader.extend(&mut [&mut prompted], 0));
 }
 
@@ -237,4 +250,87 @@ fn neighbours_point_the_same_way() {
     assert_eq!(similar_spelling(&vocabulary, "sough"), Some("south"));
     assert_eq!(similar_spelling(&vocabulary, "nowheer"), Some("nowhere"));
     assert_eq!(similar_spelling(&vocabulary, "zebra"), None);
+}
+
+/// Every way of predicting, with one model and with several.
+fn ensembles(params: &LoadedModel) -> Vec<Ensemble> {
+    let network = |seed: u64| {
+        let mut weights = Params::clone(params.params().unwrap());
+        weights.data_mut().iter_mut().for_each(|w| *w *= 1.0 - 0.1 * seed as f32);
+        LoadedModel::network("m", "re", weights, params.vocabulary.clone())
+    };
+    let ngrams = || {
+        let text: Vec<u32> = (0..4000u32).map(|i| (i * i / 7 + i / 3) % 61).collect();
+        let (model, _) = NgramModel::train(&text, 61, 0, 3).unwrap();
+        LoadedModel::ngrams("n", "kn", model, params.vocabulary.clone())
+    };
+    let way = NeuralSettings::default();
+    let cache = Some(CacheSettings { window: 30, theta: 0.5, lambda: 0.3 });
+    let dynamic = Some(DynamicSettings { segment: 7, rate: 0.2, ..DynamicSettings::of(DynamicForm::Sgd) });
+    let monte_carlo = Some(MonteCarloSettings { samples: 3, keep: KeepProb(0.7), seed: 1 });
+    let ways = [
+        NeuralSettings { temperature: 1.3, ..way },
+        NeuralSettings { cache, ..way },
+        NeuralSettings { dynamic, ..way },
+        NeuralSettings { dynamic, cache, ..way },
+        NeuralSettings { monte_carlo, ..way },
+    ];
+    let mut all = vec![Ensemble::from(ngrams())];
+    for way in ways {
+        let mut one = Ensemble::from(network(0));
+        one.set_ways(vec![way]).unwrap();
+        all.push(one);
+        for mix in [Mix::Linear, Mix::Log] {
+            let mut mixed = Ensemble::new(vec![network(0), ngrams(), network(1)], mix).unwrap();
+            mixed.set_ways(vec![way; 3]).unwrap();
+            mixed.set_weights(Some(vec![0.5, 0.3, 0.2])).unwrap();
+            all.push(mixed);
+        }
+    }
+    for i in 0..all.len() {
+        let mut cached = all[i].clone();
+        cached.recency = Some(RecencySettings::default());
+        all.push(cached);
+    }
+    all
+}
+
+#[test]
+fn every_way_of_predicting_reads_as_its_predictor_and_goes_back_to_its_memories() {
+    let model = model(61, 24, true);
+    let sentences: Vec<Sentence> = sentences(&model, 16).into_iter().filter(|s| s.ids.len() < 100).collect();
+    let near = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
+    for ensemble in ensembles(&model) {
+        let (team, isa, what) = (Arc::new(Team::new(1)), Isa::detect(), ensemble.title());
+        let mut reader = ensemble.reader(&team, isa, None).unwrap();
+        assert!(!reader.is_side_by_side());
+        // Each sentence by itself is what the predictor says.
+        let mut predictor = ensemble.predictor(&team, isa).unwrap();
+        for (sentence, scored) in sentences.iter().zip(reader.score(&sentences)) {
+            predictor.reset();
+            let text = [&[0], &sentence.ids[..], &[0]].concat();
+            let p: Vec<f64> = predictor.target_probabilities(&text, &|| false).unwrap();
+            assert_eq!(scored.logprobs, p.iter().map(|p| p.ln()).collect::<Vec<_>>(), "{what}");
+        }
+        // Hypotheses that are tried out leave no trace in the text that goes on.
+        let (mut memory, mut carried) = (Memory::default(), Memory::default());
+        let straight = reader.score_on(&mut memory, &sentences);
+        for (i, expected) in straight.iter().enumerate() {
+            let tried = reader.score_after(Some(&carried), &sentences[i..]);
+            assert!(near(&tried[0].logprobs, &expected.logprobs), "{what}, sentence {i} tried");
+            let read = reader.score_on(&mut carried, &sentences[i..=i]);
+            assert!(near(&read[0].logprobs, &expected.logprobs), "{what}, sentence {i} read");
+        }
+        // What is drawn after a memory is what is drawn after its text.
+        let text: Vec<u32> = sentences.iter().take(3).flat_map(|s| [&[0], &s.ids[..]].concat()).collect();
+        let memory = reader.read(&[Passage { inputs: &text, keep: true, ..Passage::default() }]).remove(0).memory;
+        let sampling = Sampling::default();
+        let mut drawn = [Vec::new(), Vec::new()];
+        let texts = vec![Continuation::new(text, sampling, 1, 1), Continuation::after(memory.unwrap(), sampling, 1, 1)];
+        reader.tell(texts, 9, 0, &mut |number, word| {
+            drawn[number].push(word.id);
+            true
+        });
+        assert!(drawn[0].len() == 9 && drawn[0] == drawn[1], "{what}: {drawn:?}");
+    }
 }

@@ -3,18 +3,16 @@
 //! [`atomic`] replaces a file in one step, so that a kill or a full disk at any instant leaves either the old contents
 //! or the new ones; [`new_folder`] does so for a whole folder. All of it goes through [`files`]. [`tensor_file`] is the file format for weights and checkpoints: named `f32` tensors with a content
 //! hash, readable by every tool that reads safetensors. `strict_json` reads JSON objects without forgiving anything.
-//! `protobuf` writes what ONNX and TensorBoard files are made of.
 
 pub mod atomic;
 pub mod files;
 pub mod new_folder;
-pub(crate) mod partial;
-pub(crate) mod protobuf;
+pub mod partial;
 pub(crate) mod strict_json;
 pub mod tensor_file;
 
 /// Text out of a file, fit for a message: control characters escaped, and cut where it gets long.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     const LONGEST: usize = 200;
     let mut shown = String::new();
     for (i, c) in text.chars().enumerate() {

@@ -3,8 +3,7 @@
 use super::{print_json, shell};
 use crate::screen::stdout;
 use crate::terminal::grouped;
-use anyhow::bail;
-use bowline::any_model::AnyModel;
+use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::NgramFolder;
 use bowline::ngram::arpa;
 use clap::{Args, Subcommand};
@@ -61,18 +60,12 @@ pub fn run(options: &ArpaOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn write(options: &WriteOptions) -> anyhow::Result<ExitCode> {
-    let model = match AnyModel::load(&options.model)? {
-        AnyModel::Ngram(model) => model,
-        AnyModel::Neural(model) => bail!(
-            "{}: a {} network has no n-grams\n  try: a model of `bowline train --model kn`",
-            options.model.display(),
-            model.kind
-        ),
-    };
-    arpa::save(&options.file, &model.model, &model.vocabulary)?;
-    let ngrams = model.model.ngrams();
+    let loaded = LoadedModel::load(&options.model)?;
+    let model = loaded.require_ngrams()?;
+    arpa::save(&options.file, model, &loaded.vocabulary)?;
+    let ngrams = model.ngrams();
     if options.json {
-        print_json(&json!({"file": options.file, "order": model.model.order(), "ngrams": ngrams}))?;
+        print_json(&json!({"file": options.file, "order": model.order(), "ngrams": ngrams}))?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(

@@ -6,7 +6,7 @@ use crate::options::Threads;
 use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
-use bowline::predict::{Candidate, LanguageModel};
+use bowline::loaded_model::{Candidate, LoadedModel};
 use bowline_kernels::{Isa, Team};
 use clap::Args;
 use serde_json::json;
@@ -37,14 +37,14 @@ pub struct CompareOptions {
 }
 
 pub fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
-    let models = [LanguageModel::load(&options.first)?, LanguageModel::load(&options.second)?];
+    let models = [LoadedModel::load(&options.first)?, LoadedModel::load(&options.second)?];
     let team = Arc::new(Team::new(options.threads.get()));
     let mut rows = Vec::new();
     for text in &options.phrases {
         let mut both = Vec::new();
         for model in &models {
             let phrase = Phrase::new(text, &model.vocabulary, model.tokenize)?;
-            let next = model.next_words(&team, Isa::detect(), &phrase, options.k);
+            let next = model.next_words(&team, Isa::detect(), &phrase, options.k)?;
             both.push((phrase.unseen, next));
         }
         rows.push((text, both));

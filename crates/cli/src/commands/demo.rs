@@ -13,12 +13,11 @@ use crate::terminal::{Terminal, duration, note};
 use anyhow::Context;
 use bowline::config::{Config, ModelKind, Size, preset};
 use bowline::corpus::{Phrase, Split};
-use bowline::demo::{Truth, Yardstick};
-use bowline::eval::Evaluator;
-use bowline::predict::{Candidate, LanguageModel};
+use bowline::loaded_model::{Candidate, LoadedModel};
 use bowline::run::{self, Outcome, RunFolder, Session, Summary};
 use bowline::storage::atomic;
 use bowline::vocabulary::Vocabulary;
+use bowline_demo::{Truth, Yardstick};
 use bowline_kernels::{Isa, Team};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -152,12 +151,12 @@ fn report(
     begin: Instant,
 ) -> anyhow::Result<Report> {
     let truth = Truth::new();
-    let splits = truth.splits(bowline::demo::DEFAULT_SEED);
+    let splits = truth.splits(bowline_demo::DEFAULT_SEED);
     let team = Arc::new(Team::new(session.threads));
     let (mut models, mut floor, mut loaded) = (Vec::new(), None, Vec::new());
     for (kind, summary) in summaries {
         let dir = options.out.join(kind.name());
-        let model = LanguageModel::load(&dir)?;
+        let model = LoadedModel::load(&dir)?;
         let words = |text: &str| Split::from_text("demo", text, &model.vocabulary, model.tokenize);
         let (valid, test) = (words(&splits.valid)?, words(&splits.test)?);
         if floor.is_none() {
@@ -172,8 +171,7 @@ fn report(
                 test_of_the_text: test.surprise.exp(),
             });
         }
-        let mut evaluator = Evaluator::new(model.params.architecture(), Arc::clone(&team), session.isa, 1);
-        let gap = measure(&truth, &model.vocabulary, &test.ids, Some((&model, &mut evaluator)))?;
+        let gap = measure(&truth, &model.vocabulary, &test.ids, Some((&model, &team, session.isa)))?;
         models.push(ModelReport {
             name: kind.name(),
             valid: summary.valid,
@@ -192,7 +190,7 @@ fn report(
             let models = compared
                 .map(|(kind, model)| {
                     let words = Phrase::new(phrase, &model.vocabulary, model.tokenize)?;
-                    let next = model.next_words(&team, session.isa, &words, 10);
+                    let next = model.next_words(&team, session.isa, &words, 10)?;
                     Ok(PhraseModel { name: kind.name(), next })
                 })
                 .collect::<anyhow::Result<Vec<_>>>()?;
@@ -222,7 +220,7 @@ fn measure(
     truth: &Truth,
     vocabulary: &Vocabulary,
     ids: &[u32],
-    model: Option<(&LanguageModel, &mut Evaluator)>,
+    model: Option<(&LoadedModel, &Arc<Team>, Isa)>,
 ) -> anyhow::Result<Gap> {
     let mut yardstick = Yardstick::new(truth, |word| vocabulary.id(word), vocabulary.unk())?;
     let mut gap = Gap { entropy: 0.0, surprise: 0.0, divergence: 0.0 };
@@ -239,7 +237,7 @@ fn measure(
         }
     };
     match model {
-        Some((model, evaluator)) => evaluator.distributions(&model.params, ids, &mut |at, y| position(at, Some(y))),
+        Some((model, team, isa)) => model.distributions(team, isa, ids, &mut |at, y| position(at, Some(y)))?,
         None => (1..ids.len()).for_each(|at| position(at, None)),
     }
     if let Some(error) = failed {

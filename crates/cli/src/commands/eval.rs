@@ -8,14 +8,11 @@ use super::{print_json, split};
 use crate::options::{SplitOption, Threads};
 use crate::screen::stdout;
 use crate::terminal::{Bar, grouped, note};
-use anyhow::bail;
-use bowline::Error;
 use bowline::corpus::{Split, SplitName};
-use bowline::eval::{Evaluation, Evaluator, Score};
-use bowline::ngram::recency::RecencySettings;
-use bowline::predict::LanguageModel;
-use bowline::predictor::{Member, check_logprobs, short};
-use bowline_kernels::{Isa, Team};
+use bowline::eval::{Evaluation, Score};
+use bowline::loaded_model::LoadedModel;
+use bowline::predictor::recency_cache::RecencySettings;
+use bowline::predictor::{NeuralSettings, check_logprobs, short};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -59,7 +56,7 @@ pub struct EvalOptions {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct EvalAnswer<'a> {
     #[serde(flatten)]
     evaluation: Evaluation,
     model: &'a str,
@@ -83,7 +80,7 @@ struct Described {
     #[serde(skip)]
     recency: Option<RecencySettings>,
     #[serde(skip)]
-    networks: bool,
+    state: &'static str,
     mix: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     valid: Option<f64>,
@@ -95,48 +92,21 @@ struct DescribedMember {
     folder: String,
     weight: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    settings: Option<bowline::predictor::NeuralSettings>,
+    settings: Option<NeuralSettings>,
 }
 
 pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
-    let first = &options.models[0];
-    let ways = options.predictor.any() || options.tune || options.all || options.models.len() > 1;
-    let ngram = bowline::model_folder::is_ngram(&bowline::model_folder::resolve(first)?);
-    if !ways && !ngram {
-        return plain(options);
-    }
-    if options.streams != 1 && ngram {
-        bail!("`--streams`: an n-gram model begins anew at each sentence and has no use for it\n  try: leave it out");
-    }
-    if options.streams != 1 {
-        let advice = "--streams 1, or the model as trained";
-        return Err(Error::config("streams", "these predictors read a text in one stream", advice).into());
-    }
-    let setup = Setup::new(Member::load_all(&options.models)?, &options.predictor, options.threads.get())?;
+    let setup = Setup::new(&options.models, &options.predictor, options.threads.get())?;
     if options.all { table::run(options, setup) } else { predict(options, setup) }
-}
-
-/// The model as trained, by the evaluation that training uses.
-fn plain(options: &EvalOptions) -> anyhow::Result<ExitCode> {
-    let model = LanguageModel::load(&options.models[0])?;
-    let split = split::read(&options.data, name(options.split), &model.vocabulary, model.tokenize)?;
-    split.require_tokens(2, "an evaluation")?;
-    let team = Arc::new(Team::new(options.threads.get()));
-    let mut evaluator = Evaluator::new(model.params.architecture(), team, Isa::detect(), options.streams as usize);
-    let vocabulary = &model.vocabulary;
-    let nll = evaluator.nll(&model.params, &split.ids);
-    check_logprobs(&model.folder, nll.iter().map(|x| -x))?;
-    let streams = options.streams as usize;
-    let evaluation = Evaluation::of(&split.ids, &nll, vocabulary.unk(), vocabulary.eos(), streams);
-    report(options, &model.kind, name(options.split), evaluation, &split, None)
 }
 
 /// The model, or several, in the way that was asked for.
 fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> {
-    let (vocabulary, tokenize) = (setup.members[0].vocabulary.clone(), setup.members[0].tokenize);
+    let first = Arc::clone(setup.model());
+    let (vocabulary, tokenize) = (&first.vocabulary, first.tokenize);
     let read = |name, purpose: Option<&str>| match purpose {
-        Some(purpose) => split::read_part(&options.data, name, purpose, &vocabulary, tokenize),
-        None => split::read(&options.data, name, &vocabulary, tokenize),
+        Some(purpose) => split::read_part(&options.data, name, purpose, vocabulary, tokenize),
+        None => split::read(&options.data, name, vocabulary, tokenize),
     };
     let part = if options.tune { SplitName::Test } else { name(options.split) };
     let text = read(part, options.tune.then_some("a report on what was tuned"))?;
@@ -147,12 +117,12 @@ fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
         valid.require_tokens(2, "tuning")?;
         valid_perplexity = Some(tuning::run(options, &mut setup, &valid)?);
     } else {
-        for (member, stored) in setup.members.iter().zip(&setup.stored) {
+        for ((model, _), stored) in setup.ensemble.members().zip(&setup.stored) {
             if let Some(stored) = stored
                 && options.predictor.any()
-                && stored.model != member.mark()
+                && stored.model != model.mark()
             {
-                let folder = member.folder.display();
+                let folder = model.folder.display();
                 note(format_args!(
                     "the tuned settings in {folder} were found for other weights; `--tune` finds new ones"
                 ));
@@ -163,30 +133,28 @@ fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     setup.need_weights(|| {
         Ok(read(SplitName::Valid, Some("fitting the weights of a mixture (or give --weights)"))?.ids)
     })?;
-    let progress = Bar::new();
-    progress.show(&format!("{} on {}", setup.title(), part.as_str()), 0.0);
-    let probabilities = setup.predictor()?.target_probabilities(&text.ids, &|| false).unwrap_or_default();
+    let (ensemble, progress, streams) = (&setup.ensemble, Bar::new(), options.streams as usize);
+    progress.show(&format!("{} on {}", ensemble.title(), part.as_str()), 0.0);
+    let nll = ensemble.nll(&setup.team, setup.isa, &text.ids, streams);
     progress.clear();
-    let nll: Vec<f64> = probabilities.iter().map(|p| -p.ln()).collect();
+    let nll = nll?;
     check_logprobs(&options.models[0], nll.iter().map(|x| -x))?;
-    let evaluation = Evaluation::of(&text.ids, &nll, vocabulary.unk(), vocabulary.eos(), 1);
-    let weights = setup.weights.clone().unwrap_or_default();
-    let member =
-        |((member, settings), &weight): ((&Member, &bowline::predictor::NeuralSettings), &f64)| DescribedMember {
-            model: member.title(),
-            folder: member.folder.display().to_string(),
-            weight,
-            settings: member.params().map(|_| *settings),
-        };
+    let evaluation = Evaluation::of(&text.ids, &nll, vocabulary.unk(), vocabulary.eos(), streams);
+    let member = |((model, settings), weight): ((&Arc<LoadedModel>, &NeuralSettings), f64)| DescribedMember {
+        model: model.title(),
+        folder: model.folder.display().to_string(),
+        weight,
+        settings: model.params().map(|_| *settings),
+    };
     let described = Described {
-        title: setup.title(),
-        members: setup.members.iter().zip(&setup.settings).zip(&weights).map(member).collect(),
-        recency: setup.recency,
-        networks: setup.members.iter().any(|m| m.params().is_some()),
-        mix: setup.mix_name,
+        title: ensemble.title(),
+        members: ensemble.members().zip(ensemble.shares()).map(member).collect(),
+        recency: ensemble.recency,
+        state: ensemble.state(),
+        mix: ensemble.mix.name(),
         valid: valid_perplexity,
     };
-    report(options, &setup.name(), part, evaluation, &text, Some(described))
+    report(options, &ensemble.name(), part, evaluation, &text, described)
 }
 
 fn report(
@@ -195,17 +163,12 @@ fn report(
     part: SplitName,
     evaluation: Evaluation,
     split: &Split,
-    predictor: Option<Described>,
+    predictor: Described,
 ) -> anyhow::Result<ExitCode> {
     let name = part.as_str();
-    let recency = predictor.as_ref().and_then(|p| p.recency);
-    let state = match (predictor.as_ref().is_none_or(|p| p.networks), recency) {
-        (true, _) => "carried",
-        (false, None) => "new for each sentence",
-        (false, Some(_)) => "new for each sentence, cache carried",
-    };
+    let (recency, state) = (predictor.recency, predictor.state);
     if options.json {
-        print_json(&Answer {
+        print_json(&EvalAnswer {
             evaluation,
             model,
             data: &options.data,
@@ -216,7 +179,7 @@ fn report(
             data_sha256: &split.sha256,
             recency,
             // A single model as it was trained needs no further words.
-            predictor: predictor.filter(|p| p.title != p.members[0].model),
+            predictor: Some(predictor).filter(|p| p.title != p.members[0].model),
         })?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -234,17 +197,15 @@ fn report(
     line("without <unk>", evaluation.without_unk)?;
     line("without <eos>", evaluation.without_eos)?;
     line("without both", evaluation.without_both)?;
-    if let Some(predictor) = predictor {
-        if let Some(valid) = predictor.valid {
-            writeln!(out, "  perplexity {valid:>9.3}  on valid, where the settings were found")?;
-        }
-        for member in &predictor.members {
-            let settings = member.settings.map(|s| s.describe()).filter(|text| !text.is_empty());
-            if predictor.members.len() > 1 || settings.is_some() {
-                let weight =
-                    if predictor.members.len() > 1 { format!("weight {}  ", short(member.weight)) } else { "".into() };
-                writeln!(out, "  {weight}{}  {}", member.model, settings.unwrap_or_default())?;
-            }
+    if let Some(valid) = predictor.valid {
+        writeln!(out, "  perplexity {valid:>9.3}  on valid, where the settings were found")?;
+    }
+    for member in &predictor.members {
+        let settings = member.settings.map(|s| s.describe()).filter(|text| !text.is_empty());
+        if predictor.members.len() > 1 || settings.is_some() {
+            let weight =
+                if predictor.members.len() > 1 { format!("weight {}  ", short(member.weight)) } else { "".into() };
+            writeln!(out, "  {weight}{}  {}", member.model, settings.unwrap_or_default())?;
         }
     }
     if split.unseen > 0 {

@@ -3,7 +3,7 @@
 use super::{print_json, shell};
 use crate::screen::stdout;
 use crate::terminal::grouped;
-use bowline::onnx::{self, Form};
+use bowline_interop::onnx::{self, Form};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;

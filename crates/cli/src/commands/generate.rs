@@ -6,17 +6,13 @@ use crate::options::{Threads, seed};
 use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
-use bowline::predict::LanguageModel;
-use bowline::predictor::{Predictor, Telling};
-use bowline::score::{Continuation, Reader, Sampling, Word};
+use bowline::score::{Continuation, Sampling, Word};
 use bowline::vocabulary::Vocabulary;
-use bowline_kernels::{Isa, Team};
 use clap::Args;
 use serde::Serialize;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 #[derive(Args)]
 // `--temperature` is that of the drawing here, so that of the networks has another name.
@@ -87,7 +83,7 @@ struct Sample {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct GenerateAnswer<'a> {
     prompt: &'a str,
     model: &'a str,
     seed: u64,
@@ -95,72 +91,23 @@ struct Answer<'a> {
     samples: Vec<Sample>,
 }
 
-/// What draws.
-enum Engine {
-    /// The network as trained, many texts side by side.
-    Network(Box<Reader>),
-    /// Any other way of predicting, text by text.
-    Predictor(Box<dyn Predictor>),
-}
-
 pub fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
-    let folder = bowline::model_folder::resolve(&options.model)?;
-    let ways = options.predictor.any() || !options.others.is_empty();
-    if ways || bowline::model_folder::is_ngram(&folder) {
-        let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
-        let engine = Engine::Predictor(setup.predictor()?);
-        let model = &setup.members[0];
-        return write(options, engine, &setup.name(), &model.vocabulary, model.tokenize);
-    }
-    let model = Arc::new(LanguageModel::load(&options.model)?);
-    let team = Arc::new(Team::new(options.threads.get()));
-    let reader = Reader::new(Arc::clone(&model), team, Isa::detect());
-    write(options, Engine::Network(Box::new(reader)), &model.kind, &model.vocabulary, model.tokenize)
-}
-
-fn write(
-    options: &GenerateOptions,
-    mut engine: Engine,
-    name: &str,
-    vocabulary: &Vocabulary,
-    tokenize: bool,
-) -> anyhow::Result<ExitCode> {
-    let prompt = Phrase::new(&options.prompt, vocabulary, tokenize)?;
+    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
+    let mut reader = setup.reader(None)?;
+    let vocabulary = &setup.model().vocabulary;
+    let prompt = Phrase::new(&options.prompt, vocabulary, setup.model().tokenize)?;
     let GenerateOptions { drawing: temperature, top_k, top_p, unk, .. } = *options;
     let sampling = Sampling { temperature, top_k, top_p, unk };
-    let start = |reader: &Reader, sample: u32| {
-        Continuation::new(reader, &prompt.ids, sampling, options.seed, u64::from(sample))
-    };
     // The prompt stands at the beginning of a sentence: an `<eos>` is read before it.
     let text = [&[vocabulary.eos()], &prompt.ids[..]].concat();
-    let tell = |predictor: &mut dyn Predictor, sample: u32, take: &mut dyn FnMut(Word) -> anyhow::Result<bool>| {
-        let chance = (sampling, options.seed, u64::from(sample));
-        let mut telling = Telling::new(predictor, &text, vocabulary.unk(), chance);
-        for _ in 0..options.words {
-            if !take(telling.next(0))? {
-                break;
-            }
-        }
-        anyhow::Ok(())
-    };
+    let start = |sample: u32| Continuation::new(text.clone(), sampling, options.seed, u64::from(sample));
+    let words = options.words as usize;
     if options.json {
-        let samples = match &mut engine {
-            Engine::Network(reader) => {
-                let mut texts: Vec<Continuation> = (0..options.samples).map(|sample| start(reader, sample)).collect();
-                draw_all(reader, &mut texts, options)
-            }
-            Engine::Predictor(predictor) => {
-                let mut samples = Vec::new();
-                for number in 0..options.samples {
-                    let mut sample = Sample::new();
-                    tell(predictor.as_mut(), number, &mut |word| Ok(sample.push(&word, vocabulary, options)))?;
-                    samples.push(sample);
-                }
-                samples
-            }
-        };
-        let unseen = prompt.unseen;
-        print_json(&Answer { prompt: &options.prompt, model: name, seed: options.seed, unseen, samples })?;
+        let mut samples: Vec<Sample> = (0..options.samples).map(|_| Sample::new()).collect();
+        let texts = (0..options.samples).map(start).collect();
+        reader.tell(texts, words, 0, &mut |number, word| samples[number].push(&word, vocabulary, options));
+        let (model, unseen) = (&setup.ensemble.name(), prompt.unseen);
+        print_json(&GenerateAnswer { prompt: &options.prompt, model, seed: options.seed, unseen, samples })?;
         return Ok(ExitCode::SUCCESS);
     }
     for word in &prompt.unseen {
@@ -168,42 +115,45 @@ fn write(
     }
     // One after the other, so that each can be read while it comes.
     for sample in 0..options.samples {
-        let mut out = stdout();
-        let mut separator = "";
-        if !options.prompt.trim().is_empty() {
-            write!(out, "{}", printable(options.prompt.trim()))?;
-            separator = " ";
-        }
-        // Writes a word; whether the text goes on after it.
-        let mut say = |word: Word| {
-            if word.id == vocabulary.eos() {
-                if !options.through_eos {
-                    return Ok(false);
-                }
-                writeln!(out)?;
-                separator = "";
-            } else {
-                write!(out, "{separator}{}", printable(vocabulary.word(word.id)))?;
-                separator = " ";
-            }
-            out.flush()?;
-            Ok(true)
-        };
-        match &mut engine {
-            Engine::Network(reader) => {
-                let mut text = start(reader, sample);
-                for _ in 0..options.words {
-                    let drawn = reader.extend(&mut [&mut text], 0);
-                    if !say(drawn[0].clone())? {
-                        break;
-                    }
-                }
-            }
-            Engine::Predictor(predictor) => tell(predictor.as_mut(), sample, &mut say)?,
-        }
+        let mut line = Line::begin(options.prompt.trim())?;
+        let mut failed = None;
+        reader.tell(vec![start(sample)], words, 0, &mut |_, word| {
+            let said = match word.id == vocabulary.eos() {
+                true if options.through_eos => line.end(),
+                true => return false,
+                false => line.say(vocabulary.word(word.id)),
+            };
+            failed = said.err();
+            failed.is_none()
+        });
+        failed.map_or(Ok(()), Err)?;
         writeln!(stdout())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line that appears word by word.
+struct Line {
+    separator: &'static str,
+}
+
+impl Line {
+    fn begin(prompt: &str) -> io::Result<Line> {
+        write!(stdout(), "{}", printable(prompt))?;
+        Ok(Line { separator: if prompt.is_empty() { "" } else { " " } })
+    }
+
+    fn say(&mut self, word: &str) -> io::Result<()> {
+        write!(stdout(), "{}{}", self.separator, printable(word))?;
+        self.separator = " ";
+        stdout().flush()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        writeln!(stdout())?;
+        self.separator = "";
+        stdout().flush()
+    }
 }
 
 impl Sample {
@@ -221,22 +171,4 @@ impl Sample {
         }
         self.ended != "eos"
     }
-}
-
-/// Draws all texts side by side; those that have ended leave.
-fn draw_all(reader: &mut Reader, texts: &mut [Continuation], options: &GenerateOptions) -> Vec<Sample> {
-    let model = Arc::clone(reader.model());
-    let mut samples: Vec<Sample> = texts.iter().map(|_| Sample::new()).collect();
-    for _ in 0..options.words {
-        let mut going: Vec<(&mut Continuation, &mut Sample)> =
-            texts.iter_mut().zip(&mut samples).filter(|(_, sample)| sample.ended != "eos").collect();
-        // As many as a batch has room for, so that memory does not grow with the number of texts.
-        for part in going.chunks_mut(80) {
-            let mut continuations: Vec<&mut Continuation> = part.iter_mut().map(|(text, _)| &mut **text).collect();
-            for (word, (_, sample)) in reader.extend(&mut continuations, 0).into_iter().zip(part) {
-                sample.push(&word, &model.vocabulary, options);
-            }
-        }
-    }
-    samples
 }

@@ -5,7 +5,7 @@ use crate::options::ModelName;
 use crate::screen::stdout;
 use crate::terminal::{grouped, note};
 use bowline::config::ModelKind;
-use bowline::import::{self, Names, Request};
+use bowline_interop::import::{self, Names, Request};
 use clap::Args;
 use serde_json::json;
 use std::io::Write;

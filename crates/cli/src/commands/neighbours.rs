@@ -4,8 +4,8 @@ use super::{print_json, printable};
 use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::Error;
+use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::VOCABULARY;
-use bowline::predict::LanguageModel;
 use bowline::score::{neighbours, similar_spelling};
 use clap::Args;
 use serde_json::json;
@@ -31,7 +31,8 @@ pub struct NeighboursOptions {
 }
 
 pub fn run(options: &NeighboursOptions) -> anyhow::Result<ExitCode> {
-    let model = LanguageModel::load(&options.model)?;
+    let model = LoadedModel::load(&options.model)?;
+    let params = model.require_network("word vectors")?;
     let vocabulary = &model.vocabulary;
     let Some(id) = vocabulary.id(&options.word) else {
         let problem = format!("`{}` is not among the model's {} words", printable(&options.word), vocabulary.len());
@@ -41,14 +42,14 @@ pub fn run(options: &NeighboursOptions) -> anyhow::Result<ExitCode> {
         };
         return Err(Error::corpus(model.folder.join(VOCABULARY), problem, advice).into());
     };
-    let vectors = if options.classifier { model.params.classifier() } else { model.params.embedding() };
+    let vectors = if options.classifier { params.classifier() } else { params.embedding() };
     let found = neighbours(vectors, vocabulary, id, options.k);
     let kind = if options.classifier { "classifier" } else { "embedding" };
     if options.json {
         print_json(&json!({"word": options.word, "model": model.kind, "vectors": kind, "neighbours": found}))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if options.classifier && model.params.architecture().tied {
+    if options.classifier && params.architecture().tied {
         note(format_args!("the model is tied: its classifier's vectors are those of the embedding"));
     }
     let widest = found.iter().map(|n| printable(&n.word).chars().count()).max().unwrap_or(0);

@@ -6,7 +6,7 @@ use crate::options::Threads;
 use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
-use bowline::predict::likeliest;
+use bowline::loaded_model::likeliest;
 use bowline::predictor::check_logprobs;
 use clap::Args;
 use serde_json::json;
@@ -38,10 +38,10 @@ pub struct NextOptions {
 
 pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
     let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
-    let model = &setup.members[0];
+    let model = setup.model();
     let phrase = Phrase::new(&options.phrase, &model.vocabulary, model.tokenize)?;
     // The phrase stands at the beginning of a sentence: an `<eos>` is read before it.
-    let vocabulary = &setup.members[0].vocabulary;
+    let vocabulary = &model.vocabulary;
     let mut predictor = setup.predictor()?;
     predictor.observe(&[&[vocabulary.eos()], &phrase.ids[..]].concat());
     let mut distribution = vec![0.0; predictor.vocab()];
@@ -49,7 +49,9 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
     check_logprobs(&options.model, distribution.iter().map(|&p| f64::from(p).ln()))?;
     let next = likeliest(vocabulary, &distribution, options.k);
     if options.json {
-        print_json(&json!({"phrase": options.phrase, "model": setup.name(), "next": next, "unseen": phrase.unseen}))?;
+        print_json(
+            &json!({"phrase": options.phrase, "model": setup.ensemble.name(), "next": next, "unseen": phrase.unseen}),
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     for word in &phrase.unseen {

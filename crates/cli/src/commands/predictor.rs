@@ -1,13 +1,14 @@
-//! How a model predicts, on the command line: the flags that `eval`, `score`, `next`, `generate` and `serve` share, and the
-//! predictor they mean.
+//! How a model predicts, on the command line: the flags that `eval`, `score`, `next`, `generate`, `rescore` and `serve`
+//! share, and the ensemble they mean.
 
 mod setup;
 
 use bowline::Error;
+use bowline::loaded_model::LoadedModel;
 use bowline::model::KeepProb;
-use bowline::ngram::recency::RecencySettings;
+use bowline::predictor::recency_cache::RecencySettings;
 use bowline::predictor::{
-    CacheSettings, DynamicForm, DynamicSettings, Member, Mix, MonteCarloSettings, NeuralSettings, Stored,
+    CacheSettings, DynamicForm, DynamicSettings, Mix, MonteCarloSettings, NeuralSettings, TunedSettings,
 };
 use clap::{Args, ValueEnum};
 
@@ -114,15 +115,8 @@ impl PredictorOptions {
         }
     }
 
-    pub fn mix_name(&self) -> &'static str {
-        match self.mix {
-            MixName::Linear => "linear",
-            MixName::Log => "log",
-        }
-    }
-
     /// The start of a search, or the settings: what is given, else what was found, else the usual.
-    pub fn dynamic_settings(&self, stored: Option<&Stored>) -> DynamicSettings {
+    pub fn dynamic_settings(&self, stored: Option<&TunedSettings>) -> DynamicSettings {
         let found = stored.and_then(|s| s.dynamic);
         let form = match self.dynamic_form {
             Some(FormName::Rms) => DynamicForm::Rms,
@@ -142,20 +136,20 @@ impl PredictorOptions {
     /// The settings of Monte-Carlo dropout: what is given, else what was found, else as in training.
     pub fn monte_carlo(
         &self,
-        member: &Member,
-        stored: Option<&Stored>,
+        model: &LoadedModel,
+        stored: Option<&TunedSettings>,
         samples: usize,
     ) -> bowline::Result<MonteCarloSettings> {
         let known = self.mc_keep.or(stored.and_then(|s| s.mc_keep)).map(KeepProb);
-        let keep = known.or_else(|| member.trained_keep()).ok_or_else(|| {
+        let keep = known.or_else(|| model.trained_keep()).ok_or_else(|| {
             let problem = "the model's folder does not say with which probability units were kept in training";
             Error::config("mc-keep", problem, "--mc-keep with that probability; the paper's small models have 0.7")
         })?;
         Ok(MonteCarloSettings { samples, keep, seed: self.mc_seed })
     }
 
-    /// The settings of one member.
-    pub fn settings(&self, member: &Member, stored: Option<&Stored>) -> bowline::Result<NeuralSettings> {
+    /// How one model predicts.
+    pub fn settings(&self, model: &LoadedModel, stored: Option<&TunedSettings>) -> bowline::Result<NeuralSettings> {
         let dynamic = self.wants_dynamic().then(|| self.dynamic_settings(stored));
         let cache = self.wants_cache().then(|| {
             let alone = stored.and_then(|s| s.cache);
@@ -169,7 +163,7 @@ impl PredictorOptions {
         });
         let monte_carlo = match self.mc {
             Some(0) => None,
-            Some(samples) if member.params().is_some() => Some(self.monte_carlo(member, stored, samples)?),
+            Some(samples) if model.params().is_some() => Some(self.monte_carlo(model, stored, samples)?),
             _ => None,
         };
         let temperature = match self.temperature.as_deref() {
@@ -187,10 +181,10 @@ impl PredictorOptions {
     /// The recency cache: what is given, else what was found, or stored with an n-gram model, else the usual.
     pub fn recency_settings(
         &self,
-        member: &Member,
-        stored: Option<&Stored>,
+        model: &LoadedModel,
+        stored: Option<&TunedSettings>,
     ) -> bowline::Result<Option<RecencySettings>> {
-        let from = stored.and_then(|s| s.recency).or(member.recency).unwrap_or_default();
+        let from = stored.and_then(|s| s.recency).or(model.recency()).unwrap_or_default();
         self.recency.as_deref().map(|text| from.with(text)).transpose()
     }
 }

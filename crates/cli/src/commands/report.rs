@@ -2,7 +2,7 @@
 
 use super::{print_json, shell};
 use crate::screen::stdout;
-use bowline::report::{RunRecord, read_runs, training_page};
+use bowline_report::{RunRecord, read_runs, training_page};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// What `bowline report` takes.
 #[derive(Args)]
-pub struct Options {
+pub struct ReportOptions {
     /// The runs' folders; runs that are not finished are shown as far as they are
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
@@ -25,7 +25,7 @@ pub struct Options {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Answer {
+struct ReportAnswer {
     page: PathBuf,
     files: Vec<PathBuf>,
     runs: Vec<RunAnswer>,
@@ -35,9 +35,9 @@ struct Answer {
 struct RunAnswer {
     run: PathBuf,
     model: &'static str,
-    size: &'static str,
+    size: String,
     data: String,
-    seed: u64,
+    seed: Option<u64>,
     finished: bool,
     epochs: usize,
     /// Of the kept model; for a run that is not finished, the best so far as measured during training.
@@ -50,12 +50,12 @@ struct RunAnswer {
     other_settings: Vec<String>,
 }
 
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
     let runs = read_runs(&options.runs)?;
     let files = training_page(&runs).write(&options.out)?;
     let page = options.out.join("report.html");
     if options.json {
-        print_json(&Answer { page, files, runs: runs.iter().map(answer).collect() })?;
+        print_json(&ReportAnswer { page, files, runs: runs.iter().map(answer).collect() })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();
@@ -73,10 +73,10 @@ fn answer(run: &RunRecord) -> RunAnswer {
     let (paper, comparison) = (run.expected(), run.comparison());
     RunAnswer {
         run: run.dir.clone(),
-        model: run.config.model.name(),
-        size: run.config.size.name(),
-        data: run.config.data.source.clone(),
-        seed: run.config.seed,
+        model: run.config.model(),
+        size: run.config.size(),
+        data: run.config.data().source.clone(),
+        seed: run.config.seed(),
         finished: run.summary.is_some(),
         epochs: run.epochs.len(),
         valid: run.valid(),

@@ -8,14 +8,14 @@ use crate::terminal::{Terminal, duration, grouped, note};
 use bowline::bench;
 use bowline::config::{Config, ModelKind, Training};
 use bowline::corpus::{Split, SplitName, find_split};
-use bowline::demo::{self, Truth};
-use bowline::predict::LanguageModel;
-use bowline::report::RunRecord;
-use bowline::reproduce::{self, Cell, Choice, Experiment, Results};
+use bowline::loaded_model::LoadedModel;
 use bowline::run::{self, Outcome, Session};
 use bowline::storage::atomic;
 use bowline::{data, subspace};
+use bowline_demo::{self as demo, Truth};
 use bowline_kernels::{Isa, Team};
+use bowline_report::RunRecord;
+use bowline_reproduce::{self as reproduce, Cell, Choice, Experiment, Results};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::Write;
@@ -108,7 +108,7 @@ impl From<ExperimentName> for Experiment {
 const WATCHED: [&str; 4] = ["<unk>", "a", "an", "the"];
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ReproduceAnswer<'a> {
     experiment: &'a str,
     cells: Vec<CellAnswer>,
     page: String,
@@ -336,12 +336,14 @@ fn gather(options: &ReproduceOptions, experiment: Experiment, cells: &[Cell]) ->
         let dir = options.out.join(&cell.folder);
         match experiment {
             Experiment::Figure1 if finished => {
-                let model = LanguageModel::load(&dir)?;
-                results.distances.push((cell.clone(), subspace::of_model(&model.params).distance));
+                let model = LoadedModel::load(&dir)?;
+                results
+                    .distances
+                    .push((cell.clone(), subspace::of_model(model.require_network("word vectors")?).distance));
             }
             Experiment::Table4 if finished => {
                 results.names.push(format!("{}, {}", cell.config.model.title(), cell.config.size.name()));
-                models.push((cell, LanguageModel::load(&dir)?));
+                models.push((cell, LoadedModel::load(&dir)?));
             }
             _ => {}
         }
@@ -353,13 +355,13 @@ fn gather(options: &ReproduceOptions, experiment: Experiment, cells: &[Cell]) ->
         results.floor = Some(truth.floor(&splits.test)?.perplexity());
     }
     if let Some((cell, last)) = models.last() {
-        let all: Vec<&LanguageModel> = models.iter().map(|(_, model)| model).collect();
+        let all: Vec<&LoadedModel> = models.iter().map(|(_, model)| model).collect();
         results.predictions = reproduce::predictions(&all, &phrases(options), &team, Isa::detect())?;
         note(format_args!("measuring the models over the test split"));
         let test = test_split(cell, last)?;
-        let near = reproduce::neighbours(last, &test.ids);
+        let near = reproduce::neighbours(last, &test.ids)?;
         for model in all {
-            results.tendencies.push(reproduce::tendencies(model, &team, Isa::detect(), &test.ids, &WATCHED, &near));
+            results.tendencies.push(reproduce::tendencies(model, &team, Isa::detect(), &test.ids, &WATCHED, &near)?);
         }
     }
     Ok(results)
@@ -370,7 +372,7 @@ fn phrases(options: &ReproduceOptions) -> Vec<(String, Option<String>)> {
     papers.chain(options.phrases.iter().map(|phrase| (phrase.clone(), None))).collect()
 }
 
-fn test_split(cell: &Cell, model: &LanguageModel) -> bowline::Result<Split> {
+fn test_split(cell: &Cell, model: &LoadedModel) -> bowline::Result<Split> {
     let source = &cell.config.data.source;
     let path = match data::by_name(source) {
         Some(corpus) => data::locate(corpus, &data::Environment::current())?,
@@ -385,7 +387,7 @@ fn answer<'a>(
     cells: &[Cell],
     results: &Results,
     page: &Path,
-) -> anyhow::Result<Answer<'a>> {
+) -> anyhow::Result<ReproduceAnswer<'a>> {
     let of_cell = |cell: &Cell| {
         let record = read(options, experiment, cell)?;
         let distance = results.distances.iter().find(|(other, _)| other == cell).map(|&(_, distance)| distance);
@@ -402,5 +404,5 @@ fn answer<'a>(
         })
     };
     let cells = cells.iter().map(of_cell).collect::<bowline::Result<_>>()?;
-    Ok(Answer { experiment: experiment.name(), cells, page: page.display().to_string() })
+    Ok(ReproduceAnswer { experiment: experiment.name(), cells, page: page.display().to_string() })
 }

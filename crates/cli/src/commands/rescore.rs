@@ -1,21 +1,19 @@
 //! `bowline rescore`: n-best lists searched anew with a better language model.
 
+use super::predictor::{PredictorOptions, Setup};
 use crate::options::Threads;
 use crate::read_ahead::open;
 use crate::screen::stdout;
 use crate::terminal::{grouped, note};
 use anyhow::bail;
-use bowline::predict::LanguageModel;
-use bowline::score::Reader;
+use bowline::score::Memory;
 use bowline::score::rescore::{Costs, Knowledge, List, Utterance, archive};
 use bowline::storage::atomic;
-use bowline_kernels::{Isa, Team};
 use clap::Args;
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Hypotheses that are worked on together, unless one utterance has more.
 const CHUNK: usize = 1024;
@@ -52,6 +50,11 @@ pub struct RescoreOptions {
     /// Write the new graph and language model costs of all hypotheses, lines `utt-k cost`
     #[arg(long, value_name = "FILE")]
     pub scores_out: Option<PathBuf>,
+    /// Mix in another model; may be given several times
+    #[arg(long = "with", value_name = "MODEL")]
+    pub others: Vec<PathBuf>,
+    #[command(flatten)]
+    pub predictor: PredictorOptions,
     #[command(flatten)]
     pub threads: Threads,
     /// Print one JSON object per utterance, with all its hypotheses
@@ -71,10 +74,10 @@ fn scale(text: &str) -> Result<f64, String> {
 pub fn run(options: &RescoreOptions) -> anyhow::Result<ExitCode> {
     let (words, knowledge) = inputs(options)?;
     let mut list = List::new(open(&words)?);
-    let model = Arc::new(LanguageModel::load(&options.model)?);
-    let mut reader = Reader::new(model, Arc::new(Team::new(options.threads.get())), Isa::detect());
+    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
+    let mut reader = setup.reader(None)?;
     let mut answers = Answers { options, costs: String::new(), utterances: 0, hypotheses: 0, moved: 0 };
-    let mut memory = reader.start();
+    let mut memory = Memory::default();
     loop {
         let (mut chunk, mut count, mut over) = (Vec::new(), 0, false);
         while count < CHUNK && !over {

@@ -4,7 +4,8 @@ use super::train::report;
 use crate::interrupt::Interrupt;
 use crate::options::ResumeOptions;
 use crate::terminal::Terminal;
-use bowline::run::{self, Session, TensorBoard};
+use bowline::run::{self, Session};
+use bowline_interop::tensorboard::TensorBoard;
 use bowline_kernels::Isa;
 use std::process::ExitCode;
 

@@ -7,18 +7,14 @@ use crate::options::Threads;
 use crate::read_ahead::{Item, ReadAhead};
 use crate::screen::stdout;
 use crate::terminal::{grouped, note};
-use bowline::Error;
-use bowline::predict::LanguageModel;
-use bowline::predictor::{Predictor, check_logprobs};
+use bowline::predictor::check_logprobs;
 use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
 use bowline::vocabulary::Vocabulary;
-use bowline_kernels::{Isa, Team};
 use clap::Args;
 use format::Format;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Lines that are worked on together at most, so that answers come while the input still goes on.
 const CHUNK: usize = 1024;
@@ -56,60 +52,17 @@ enum Past {
     Utterance(nbest::CarriedBetweenUtterances),
 }
 
-/// What scores.
-enum Engine {
-    /// The network as trained, many sentences side by side.
-    Network(Box<Reader>, Past),
-    /// Any other way of predicting, sentence by sentence; whether it goes on from one to the next.
-    Predictor(Box<dyn Predictor>, bool),
-}
-
-impl Engine {
-    fn new(options: &ScoreOptions) -> anyhow::Result<(Engine, Vocabulary, bool)> {
-        let folder = bowline::model_folder::resolve(&options.model)?;
-        let ways = options.predictor.any() || !options.others.is_empty();
-        if !ways && !bowline::model_folder::is_ngram(&folder) {
-            let model = Arc::new(LanguageModel::load(&options.model)?);
-            let team = Arc::new(Team::new(options.threads.get()));
-            let reader = Reader::with_batch(Arc::clone(&model), team, Isa::detect(), usize::from(options.batch));
-            let past = match (options.carry, options.format.has_keys()) {
-                (false, _) => Past::Empty,
-                (true, false) => Past::Line(reader.start()),
-                (true, true) => Past::Utterance(nbest::CarriedBetweenUtterances::new(&reader)),
-            };
-            return Ok((Engine::Network(Box::new(reader), past), model.vocabulary.clone(), model.tokenize));
-        }
-        if options.carry && options.format.has_keys() {
-            let problem = "hypotheses of n-best lists go on from utterance to utterance only for a network as trained";
-            return Err(Error::config("carry", problem, "without --carry").into());
-        }
-        let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
-        let (vocabulary, tokenize) = (setup.members[0].vocabulary.clone(), setup.members[0].tokenize);
-        Ok((Engine::Predictor(setup.predictor()?, options.carry), vocabulary, tokenize))
-    }
-
-    fn score(&mut self, eos: u32, lines: &[(String, Sentence)]) -> Vec<Scored> {
-        match self {
-            Engine::Network(reader, past) => score(reader, past, lines),
-            Engine::Predictor(predictor, carry) => lines
-                .iter()
-                .map(|(_, sentence)| {
-                    if !*carry {
-                        predictor.reset();
-                    }
-                    let text: Vec<u32> = [&[eos], &sentence.ids[..], &[eos]].concat();
-                    let p = predictor.target_probabilities(&text, &|| false).unwrap_or_default();
-                    Scored::new(p.iter().map(|p| p.ln()).collect())
-                })
-                .collect(),
-        }
-    }
-}
-
 pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
     let input = ReadAhead::start(&options.files)?;
-    let (mut engine, vocabulary, tokenize) = Engine::new(options)?;
-    let mut writer = format::Writer::new(options.format, BufWriter::new(stdout()), &vocabulary);
+    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
+    let mut reader = setup.reader(Some(usize::from(options.batch)))?;
+    let mut past = match (options.carry, options.format.has_keys()) {
+        (false, _) => Past::Empty,
+        (true, false) => Past::Line(Memory::default()),
+        (true, true) => Past::Utterance(nbest::CarriedBetweenUtterances::new()),
+    };
+    let (vocabulary, tokenize) = (&setup.model().vocabulary, setup.model().tokenize);
+    let mut writer = format::Writer::new(options.format, BufWriter::new(stdout()), vocabulary);
     loop {
         let items = input.take(CHUNK);
         if items.is_empty() {
@@ -122,7 +75,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
             for item in rest.by_ref() {
                 match item {
                     Item::Line { source, number, text } => {
-                        match parse(options, (&vocabulary, tokenize), &options.files[source], number, &text) {
+                        match parse(options, (vocabulary, tokenize), &options.files[source], number, &text) {
                             Ok(line) => lines.push(line),
                             Err(error) => stopped = Some(Err(error)),
                         }
@@ -134,7 +87,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
                     break;
                 }
             }
-            let scores = engine.score(vocabulary.eos(), &lines);
+            let scores = score(&mut reader, &mut past, &lines);
             for scored in &scores {
                 check_logprobs(&options.model, scored.logprobs.iter().copied())?;
             }

@@ -5,15 +5,12 @@ use crate::options::Threads;
 use crate::screen::stdout;
 use crate::terminal::note;
 use anyhow::{Context, bail};
-use bowline::predict::LanguageModel;
-use bowline_kernels::Team;
-use bowline_serve::{Limits, Offer, Server, Way};
+use bowline_serve::{Limits, Server};
 use clap::Args;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Args)]
@@ -82,15 +79,18 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<ExitCode> {
         bail!("{}: there is no such folder\n  try: --runs with the folder that holds your runs", runs.display());
     }
     // The models first: who finds the port open finds it answering, and what cannot be served never opens it.
-    let models = options.models.iter().map(|path| offer(options, path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let ways: Vec<String> = models.iter().filter_map(way).collect();
+    let ensemble = |path: &PathBuf| {
+        let setup = Setup::known(path, &options.others, &options.predictor, 1)?;
+        anyhow::Ok(setup.ensemble)
+    };
+    let models = options.models.iter().map(ensemble).collect::<anyhow::Result<Vec<_>>>()?;
     let listener = TcpListener::bind(address).map_err(|error| {
         anyhow::anyhow!("{address}: cannot listen: {error}\n  try: another --port, or --port 0 for a free one")
     })?;
     let server = Server::new(
         models,
         listener,
-        bowline_serve::Options {
+        bowline_serve::ServerOptions {
             api_key,
             names: options.allow_host.clone(),
             runs: options.runs.clone(),
@@ -117,35 +117,15 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<ExitCode> {
         stop.stop();
     });
     handler.context("signals cannot be received")?;
-    for way in ways {
-        note(format_args!("{way}"));
+    for (ensemble, _) in server.models().filter(|(_, side_by_side)| !side_by_side) {
+        let (folder, title) = (ensemble.model().folder.display(), ensemble.title());
+        note(format_args!("{folder} predicts as {title}; its requests are answered one by one"));
     }
     let names: Vec<&str> = server.model_names().collect();
     writeln!(stdout(), "serving {} at http://{}/", names.join(", "), server.address()?)?;
     stdout().flush()?;
     server.run().context("the server failed")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A network as trained, or a model that predicts in the way that was asked for.
-fn offer(options: &ServeOptions, path: &Path) -> anyhow::Result<Offer> {
-    let plain = !options.predictor.any() && options.others.is_empty();
-    if plain && !bowline::model_folder::is_ngram(&bowline::model_folder::resolve(path)?) {
-        return Ok(LanguageModel::load(path)?.into());
-    }
-    let mut setup = Setup::known(path, &options.others, &options.predictor, 1)?;
-    // One for each thread: none waits for another.
-    let workers = 0..options.threads.get().max(1);
-    let predictors =
-        workers.map(|_| setup.predictor_of(&Arc::new(Team::new(1)))).collect::<anyhow::Result<Vec<_>>>()?;
-    let (title, details) = (setup.title(), setup.details());
-    Ok(Offer::Way(Box::new(Way { model: setup.members.swap_remove(0), title, details, predictors })))
-}
-
-/// What to say about a model that does not predict as it was trained.
-fn way(offer: &Offer) -> Option<String> {
-    let Offer::Way(way) = offer else { return None };
-    Some(format!("{} predicts as {}; its requests are answered one by one", way.model.folder.display(), way.title))
 }
 
 fn address(options: &ServeOptions) -> anyhow::Result<SocketAddr> {

@@ -1,8 +1,9 @@
 //! The text that `--data` and `--split` mean, in a model's own words.
 
 use bowline::corpus::{Split, SplitName, find_split};
+use bowline::data;
 use bowline::vocabulary::Vocabulary;
-use bowline::{data, demo};
+use bowline_demo as demo;
 use std::path::{Path, PathBuf};
 
 /// Reads one part of a corpus; a plain text file is taken whole, whatever the part.

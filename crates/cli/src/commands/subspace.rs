@@ -2,7 +2,7 @@
 
 use super::print_json;
 use crate::screen::stdout;
-use bowline::predict::LanguageModel;
+use bowline::loaded_model::LoadedModel;
 use bowline::subspace::{self, Distance};
 use clap::Args;
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct SubspaceOptions {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct SubspaceAnswer<'a> {
     model: &'a str,
     tied: bool,
     vocab: usize,
@@ -29,11 +29,17 @@ struct Answer<'a> {
 }
 
 pub fn run(options: &SubspaceOptions) -> anyhow::Result<ExitCode> {
-    let model = LanguageModel::load(&options.model)?;
-    let architecture = model.params.architecture();
-    let distance = subspace::of_model(&model.params);
+    let model = LoadedModel::load(&options.model)?;
+    let params = model.require_network("word vectors")?;
+    let architecture = params.architecture();
+    let distance = subspace::of_model(params);
     if options.json {
-        print_json(&Answer { model: &model.kind, tied: architecture.tied, vocab: architecture.vocab, distance })?;
+        print_json(&SubspaceAnswer {
+            model: &model.kind,
+            tied: architecture.tied,
+            vocab: architecture.vocab,
+            distance,
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();

@@ -3,7 +3,7 @@
 use super::shell;
 use crate::screen::stdout;
 use bowline::Error;
-use bowline::run::convert_for_tensorboard;
+use bowline_interop::tensorboard;
 use clap::Args;
 use std::collections::HashSet;
 use std::io::Write;
@@ -28,7 +28,7 @@ pub fn run(options: &TensorBoardOptions) -> anyhow::Result<ExitCode> {
             let problem = format!("another of the runs is called `{}` too", name.display());
             return Err(Error::run(run, problem, "one call for each, with another --out").into());
         }
-        convert_for_tensorboard(run, &options.out.join(name))?;
+        tensorboard::convert(run, &options.out.join(name))?;
     }
     writeln!(stdout(), "next: tensorboard --logdir {}", shell(&options.out))?;
     Ok(ExitCode::SUCCESS)

@@ -2,8 +2,8 @@
 
 use super::request::CompletionRequest;
 use super::stop::StopWatch;
-use crate::model::Model;
 use crate::prompt::Pieces;
+use bowline::loaded_model::LoadedModel;
 use bowline::score::{Reading, Word};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl Choice {
     }
 
     /// The prompt, if it is to be said.
-    pub fn echo(&mut self, model: &Model, request: &CompletionRequest, reading: &Reading) -> Saying {
+    pub fn echo(&mut self, model: &LoadedModel, request: &CompletionRequest, reading: &Reading) -> Saying {
         let mut saying = Saying::new(request);
         if !request.echo {
             return saying;
@@ -96,7 +96,7 @@ impl Choice {
     }
 
     /// The next word.
-    pub fn word(&mut self, model: &Model, request: &CompletionRequest, word: &Word) -> Saying {
+    pub fn word(&mut self, model: &LoadedModel, request: &CompletionRequest, word: &Word) -> Saying {
         let mut saying = Saying::new(request);
         if self.finish.is_some() {
             return saying;
@@ -105,7 +105,7 @@ impl Choice {
         self.words_left -= 1;
         let piece = self.token(model, &mut saying, word.id, Some(word.logprob), &word.likeliest);
         // The end of the sentence is the end of the text, and a token, but not a part of the text.
-        let end = word.id == model.vocabulary().eos();
+        let end = word.id == model.vocabulary.eos();
         if !end {
             saying.text = self.watch.push(&piece);
         }
@@ -123,7 +123,7 @@ impl Choice {
     /// Notes a token down and says its piece.
     fn token(
         &mut self,
-        model: &Model,
+        model: &LoadedModel,
         saying: &mut Saying,
         id: u32,
         logprob: Option<f64>,

@@ -25,10 +25,10 @@ use tokio::time::{Instant, timeout_at};
 pub async fn completions(State(app): Shared, request: Request) -> Result<Response, Problem> {
     let fields = app.fields(request).await?;
     let request = CompletionRequest::new(&app, &fields)?;
-    let room = app.reserve(request.items(&app.models[request.model].model))?;
+    let room = app.reserve(request.items(app.models[request.model].model()))?;
     let parts = app.engine.submit(request.job(&app))?;
     let deadline = Instant::now() + app.limits.request_time;
-    let answer = Answer::new(app, request);
+    let answer = Completion::new(app, request);
     let response =
         if answer.request.stream { answer.stream(parts, deadline) } else { answer.whole(parts, deadline).await? };
     Ok(room.of(response))
@@ -37,10 +37,10 @@ pub async fn completions(State(app): Shared, request: Request) -> Result<Respons
 impl CompletionRequest {
     /// What the engine is to do.
     fn job(&self, app: &App) -> Job {
-        let model = &app.models[self.model].model;
+        let model = app.models[self.model].model();
         let top = self.logprobs.unwrap_or(0);
         let sequence = |(number, prompt): (usize, &request::Prompt)| {
-            let start = (!prompt.begins_itself(model)).then(|| model.vocabulary().eos());
+            let start = (!prompt.begins_itself(model)).then(|| model.vocabulary.eos());
             let draw = |choice: usize| {
                 let sample = (number * self.choices + choice) as u64;
                 Draw { sampling: self.sampling, seed: self.seed, sample, words: self.words, top }
@@ -80,7 +80,7 @@ struct Said<'a> {
 }
 
 /// An answer in the making.
-struct Answer {
+struct Completion {
     app: Arc<App>,
     request: CompletionRequest,
     id: String,
@@ -88,11 +88,11 @@ struct Answer {
     choices: Vec<Choice>,
 }
 
-impl Answer {
-    fn new(app: Arc<App>, request: CompletionRequest) -> Answer {
+impl Completion {
+    fn new(app: Arc<App>, request: CompletionRequest) -> Completion {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let choices = (0..request.prompts.len() * request.choices).map(|i| Choice::new(&request, i / request.choices));
-        Answer {
+        Completion {
             id: format!("cmpl-{:x}-{}", app.started, NUMBER.fetch_add(1, Ordering::Relaxed)),
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
             choices: choices.collect(),
@@ -103,7 +103,7 @@ impl Answer {
 
     /// Takes a part of the engine's answer; what there is to say, by the number of the choice.
     fn take(&mut self, part: Part) -> Vec<(usize, Saying)> {
-        let (model, request) = (&self.app.models[self.request.model].model, &self.request);
+        let (model, request) = (self.app.models[self.request.model].model(), &self.request);
         match part {
             Part::Read(sequence, reading) => (0..request.choices)
                 .map(|draw| sequence * request.choices + draw)

@@ -2,9 +2,9 @@
 
 use crate::app::App;
 use crate::fields::Fields;
-use crate::model::Model;
 use crate::problem::Problem;
 use crate::prompt::{self, Pieces};
+use bowline::loaded_model::LoadedModel;
 use bowline::score::Sampling;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -54,13 +54,13 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    fn of_text(model: &Model, text: &str) -> Result<Prompt, Problem> {
+    fn of_text(model: &LoadedModel, text: &str) -> Result<Prompt, Problem> {
         let joint = (Pieces::after(text), text.chars().count());
         Ok(Prompt { ids: prompt::encode(model, text)?, joint })
     }
 
-    fn of_ids(model: &Model, ids: &[Value]) -> Result<Prompt, Problem> {
-        let vocabulary = model.vocabulary().len();
+    fn of_ids(model: &LoadedModel, ids: &[Value]) -> Result<Prompt, Problem> {
+        let vocabulary = model.vocabulary.len();
         let id = |value: &Value| {
             value.as_u64().filter(|&id| id < vocabulary as u64).map(|id| id as u32).ok_or_else(|| {
                 Problem::field(
@@ -75,8 +75,8 @@ impl Prompt {
     }
 
     /// Whether it says itself that it stands at the beginning of a sentence.
-    pub fn begins_itself(&self, model: &Model) -> bool {
-        self.ids.first() == Some(&model.vocabulary().eos())
+    pub fn begins_itself(&self, model: &LoadedModel) -> bool {
+        self.ids.first() == Some(&model.vocabulary.eos())
     }
 }
 
@@ -85,7 +85,7 @@ impl CompletionRequest {
     pub fn new(app: &App, fields: &Map<String, Value>) -> Result<CompletionRequest, Problem> {
         let fields = Fields(fields);
         let number = app.model(fields.text("model")?)?;
-        let model = &app.models[number].model;
+        let model = app.models[number].model();
         refuse_unsupported(&fields)?;
         let prompts = prompts(model, fields.get("prompt"))?;
         let echo = fields.flag("echo")?;
@@ -112,7 +112,7 @@ impl CompletionRequest {
 
     /// About how many words and log-probabilities the answer can have, an object around some of them counted as four. Each
     /// choice says its prompt anew.
-    pub fn items(&self, model: &Model) -> usize {
+    pub fn items(&self, model: &LoadedModel) -> usize {
         const OBJECT: usize = 4;
         let per_word = self.logprobs.map_or(0, |top| 1 + top);
         let echoed = |prompt: &Prompt| {
@@ -144,7 +144,7 @@ pub fn fresh_seed() -> u64 {
 }
 
 /// A prompt is a string or a list of tokens; several prompts are a list of these.
-fn prompts(model: &Model, prompt: Option<&Value>) -> Result<Vec<Prompt>, Problem> {
+fn prompts(model: &LoadedModel, prompt: Option<&Value>) -> Result<Vec<Prompt>, Problem> {
     let wrong = || {
         Problem::field("prompt", "must be a string, a list of strings, a list of tokens, or a list of lists of tokens")
     };

@@ -4,11 +4,12 @@
 #![allow(dead_code)]
 
 use bowline::architecture::Architecture;
+use bowline::loaded_model::LoadedModel;
 use bowline::params::Params;
-use bowline::predict::LanguageModel;
+use bowline::predictor::Ensemble;
 use bowline::rng::{Purpose, Stream, unit};
 use bowline::vocabulary::Vocabulary;
-use bowline_serve::{Limits, Offer, Options, Server, StopHandle};
+use bowline_serve::{Limits, Server, ServerOptions, StopHandle};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,13 +21,13 @@ use std::time::Duration;
 pub const WORDS: &str = "the <unk> <eos> cat dog sat on mat ran fast . slow a hat";
 
 /// A model whose weights are chance.
-pub fn model(name: &str, seed: u64) -> LanguageModel {
+pub fn model(name: &str, seed: u64) -> LoadedModel {
     let text = WORDS.replace(' ', "\n") + "\n";
     let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), text.as_bytes()).unwrap();
     let mut params =
         Params::zeros(Architecture { vocab: vocabulary.len(), hidden: 12, layers: 2, tied: seed.is_multiple_of(2) });
     Stream::new(seed, Purpose::Weights, 0).fill(params.data_mut(), |r| 2.0 * unit(r) - 1.0);
-    LanguageModel { folder: name.into(), kind: "re".into(), params, vocabulary, tokenize: false }
+    LoadedModel::network(name, "re", params, vocabulary)
 }
 
 /// A server at work, until it is dropped.
@@ -38,18 +39,18 @@ pub struct Running {
 
 impl Running {
     pub fn new() -> Running {
-        Running::with(Options::default())
+        Running::with(ServerOptions::default())
     }
 
     pub fn limited(limits: Limits) -> Running {
-        Running::with(Options { limits, ..Options::default() })
+        Running::with(ServerOptions { limits, ..ServerOptions::default() })
     }
 
-    pub fn with(options: Options) -> Running {
-        Running::serving([model("one", 1), model("two", 2)], Options { threads: 1, ..options })
+    pub fn with(options: ServerOptions) -> Running {
+        Running::serving([model("one", 1), model("two", 2)], ServerOptions { threads: 1, ..options })
     }
 
-    pub fn serving(models: impl IntoIterator<Item = impl Into<Offer>>, options: Options) -> Running {
+    pub fn serving(models: impl IntoIterator<Item = impl Into<Ensemble>>, options: ServerOptions) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server::new(models, listener, options).unwrap();
         let (address, stop) = (server.address().unwrap(), server.stop_handle());
@@ -73,17 +74,17 @@ impl Running {
     }
 
     /// Sends bytes and reads one answer.
-    pub fn raw(&self, bytes: &[u8]) -> Answer {
+    pub fn raw(&self, bytes: &[u8]) -> Response {
         let mut stream = self.connect();
         let _ = stream.write_all(bytes);
-        Answer::read(&mut BufReader::new(stream)).expect("an answer")
+        Response::read(&mut BufReader::new(stream)).expect("an answer")
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Response {
         self.raw(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
     }
 
-    pub fn post(&self, path: &str, body: impl AsRef<[u8]>) -> Answer {
+    pub fn post(&self, path: &str, body: impl AsRef<[u8]>) -> Response {
         self.raw(&post(path, body.as_ref()))
     }
 
@@ -113,21 +114,21 @@ pub fn post(path: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// What a server says.
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl std::fmt::Debug for Answer {
+impl std::fmt::Debug for Response {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {:?} {}", self.status, self.headers, String::from_utf8_lossy(&self.body))
     }
 }
 
-impl Answer {
+impl Response {
     /// The next answer on a connection; `None` where the connection ends instead.
-    pub fn read(stream: &mut impl BufRead) -> Option<Answer> {
+    pub fn read(stream: &mut impl BufRead) -> Option<Response> {
         let mut line = String::new();
         stream.read_line(&mut line).ok().filter(|&bytes| bytes > 0)?;
         let status = line.split(' ').nth(1)?.parse().ok()?;
@@ -138,7 +139,7 @@ impl Answer {
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             headers.push((name.to_lowercase(), value.to_owned()));
         }
-        let mut answer = Answer { status, headers, body: Vec::new() };
+        let mut answer = Response { status, headers, body: Vec::new() };
         if let Some(length) = answer.header("content-length") {
             answer.body.resize(length.parse().unwrap(), 0);
             stream.read_exact(&mut answer.body).ok()?;

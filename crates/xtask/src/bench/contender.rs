@@ -2,7 +2,7 @@
 
 use super::child;
 use super::machine;
-use super::options::{Case, Options};
+use super::options::{BenchOptions, Case};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -33,7 +33,8 @@ impl Model {
         Model { name: name.to_owned(), settings: Vec::new() }
     }
 
-    /// From `real` or `real+KEY=VALUE+KEY=VALUE`. The program itself checks the names.
+    /// From `real` or `real+KEY=VALUE+KEY=VALUE`, where `isa=avx2` asks for an instruction set. The program itself checks the
+    /// names.
     pub fn parse(text: &str) -> Result<Model> {
         let mut parts = text.split('+').map(str::to_owned);
         let name = parts.next().unwrap_or_default();
@@ -53,7 +54,7 @@ pub enum Contender {
 }
 
 /// The contenders in the order of a round: Bowline first in odd rounds; the other way round in even ones.
-pub fn in_turn(options: &Options, round: usize) -> Vec<Contender> {
+pub fn in_turn(options: &BenchOptions, round: usize) -> Vec<Contender> {
     let bowline = |model: &Model, threads, alone| Contender::Bowline { model: model.clone(), threads, alone };
     let mut all: Vec<Contender> = options.models.iter().map(|model| bowline(model, options.threads, false)).collect();
     if let Some(real) = options.models.iter().find(|model| **model == Model::plain("real") && options.threads > 1) {
@@ -91,7 +92,7 @@ impl Contender {
 
     /// Runs it once. The result is what it printed, with the name, the round and the peak memory; or, for a peer that
     /// cannot run here, why not. That Bowline cannot run is an error.
-    pub fn measure(&self, tools: &Tools, case: &Case, options: &Options, round: usize) -> Result<Value> {
+    pub fn measure(&self, tools: &Tools, case: &Case, options: &BenchOptions, round: usize) -> Result<Value> {
         let steps = options.steps.unwrap_or_else(|| case.default_steps());
         let mut record = match (self, self.run(tools, case, options, steps)) {
             (_, Ok(record)) => record,
@@ -107,14 +108,18 @@ impl Contender {
         Ok(record)
     }
 
-    fn run(&self, tools: &Tools, case: &Case, options: &Options, steps: usize) -> Result<Value> {
+    fn run(&self, tools: &Tools, case: &Case, options: &BenchOptions, steps: usize) -> Result<Value> {
         let mut command = match self {
             Contender::Bowline { model, threads, .. } => {
                 let mut command = Command::new(&tools.bowline);
                 command.args(["bench", "--json", "--model", &model.name, "--threads", &threads.to_string()]);
-                model.settings.iter().for_each(|setting| {
-                    command.args(["--set", setting]);
-                });
+                for setting in &model.settings {
+                    // The instruction set is the process's, not a setting of the model.
+                    match setting.strip_prefix("isa=") {
+                        Some(isa) => command.args(["--isa", isa]),
+                        None => command.args(["--set", setting]),
+                    };
+                }
                 command
             }
             Contender::Peer(name) => {
@@ -154,7 +159,7 @@ pub struct Tools {
 
 impl Tools {
     /// Builds the program once, as it is released.
-    pub fn build(options: &Options) -> Result<Tools> {
+    pub fn build(options: &BenchOptions) -> Result<Tools> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
             .args(["build", "--release", "--package", "bowline-cli", "--bin", "bowline", "--message-format", "json"])
@@ -178,7 +183,7 @@ mod tests {
     use super::*;
 
     fn names(line: &str, round: usize) -> Vec<String> {
-        let options = Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).unwrap();
+        let options = BenchOptions::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).unwrap();
         in_turn(&options, round).iter().map(Contender::name).collect()
     }
 

@@ -9,12 +9,13 @@ mod child;
 mod contender;
 mod machine;
 mod options;
+mod readme;
 mod table;
 
 use anyhow::{Context, Result, ensure};
 use contender::{Contender, Tools};
 use machine::{Machine, Quiet};
-use options::{Case, Options};
+use options::{BenchOptions, Case};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -29,14 +30,15 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if arguments.iter().any(|a| a == "--help" || a == "-h") {
         return Ok(std::io::stdout().write_all(options::HELP.as_bytes())?);
     }
-    let options = Options::parse(arguments)?;
+    let options = BenchOptions::parse(arguments)?;
     match &options.from {
+        _ if options.readme => readme::renew(),
         Some(raw) => render(raw),
         None => measure(&options),
     }
 }
 
-fn measure(options: &Options) -> Result<()> {
+fn measure(options: &BenchOptions) -> Result<()> {
     let load = machine::load_average();
     let machine = Machine::describe();
     let tools = Tools::build(options)?;
@@ -88,21 +90,24 @@ fn measure(options: &Options) -> Result<()> {
 
 /// Makes `table.md` beside a `raw.jsonl`.
 fn render(raw: &Path) -> Result<()> {
-    let text = fs::read_to_string(raw).with_context(|| format!("{}: cannot read", raw.display()))?;
-    let lines = text
-        .lines()
-        .enumerate()
-        .map(|(i, line)| serde_json::from_str(line).with_context(|| format!("{}:{}: is no JSON", raw.display(), i + 1)))
-        .collect::<Result<Vec<Value>>>()?;
-    let table = table::render(&lines).with_context(|| raw.display().to_string())?;
+    let table = table::render(&read_lines(raw)?).with_context(|| raw.display().to_string())?;
     let path = raw.with_file_name("table.md");
     fs::write(&path, table).with_context(|| format!("{}: cannot write", path.display()))?;
     eprintln!("{}", path.display());
     Ok(())
 }
 
+/// The lines of a `raw.jsonl`.
+fn read_lines(raw: &Path) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(raw).with_context(|| format!("{}: cannot read", raw.display()))?;
+    text.lines()
+        .enumerate()
+        .map(|(i, line)| serde_json::from_str(line).with_context(|| format!("{}:{}: is no JSON", raw.display(), i + 1)))
+        .collect()
+}
+
 /// The folder of this run, made new. A folder with a run in it is never written to.
-fn folder(options: &Options, machine: &Machine) -> Result<PathBuf> {
+fn folder(options: &BenchOptions, machine: &Machine) -> Result<PathBuf> {
     let out = match &options.out {
         Some(out) => out.clone(),
         None => {

@@ -17,12 +17,14 @@ Usage: cargo xtask bench [OPTIONS]
   --threads N       threads for everyone [default: 2]
   --rounds N        how often each contender runs [default: 5]
   --steps N         steps that a call measures [default: by size, some 3 to 6 seconds]
-  --models LIST     Bowline's models, with settings after a plus
-                    (real,re,real+augment.gradient=flow) [default: real,re]
+  --models LIST     Bowline's models, with settings or an instruction set after a plus
+                    (real,re,real+augment.gradient=flow,real+isa=avx2) [default: real,re]
+  --precision P     f32 or bf16: Bowline and the peers of that precision alone; with bf16, real in f32 beside it
   --peers LIST      some of the peers [default: all]
   --skip-peers      Bowline alone
   --out DIR         a folder for this run [default: bench/runs/DATE-CPU]
   --from RAW        measure nothing: make table.md anew beside this raw.jsonl
+  --readme          measure nothing: renew the README's table from the newest whole run of each kind of CPU
 ";
 
 /// The network sizes and their units.
@@ -66,7 +68,7 @@ impl fmt::Display for Case {
 
 /// The command line.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BenchOptions {
     pub python: PathBuf,
     pub cases: Vec<Case>,
     pub threads: usize,
@@ -76,12 +78,13 @@ pub struct Options {
     pub peers: Vec<&'static str>,
     pub out: Option<PathBuf>,
     pub from: Option<PathBuf>,
+    pub readme: bool,
 }
 
-impl Options {
-    pub fn parse(arguments: &[String]) -> Result<Options> {
+impl BenchOptions {
+    pub fn parse(arguments: &[String]) -> Result<BenchOptions> {
         let (mut sizes, mut vocab, mut skip_peers) = ("small,medium,large", 10_000, false);
-        let mut options = Options {
+        let mut options = BenchOptions {
             python: "python3".into(),
             cases: Vec::new(),
             threads: 2,
@@ -91,6 +94,7 @@ impl Options {
             peers: PEERS.to_vec(),
             out: None,
             from: None,
+            readme: false,
         };
         let mut rest = arguments.iter();
         while let Some(name) = rest.next() {
@@ -105,6 +109,15 @@ impl Options {
                 "--steps" => options.steps = Some(positive(name, value()?)?),
                 "--models" => options.models = value()?.split(',').map(Model::parse).collect::<Result<_>>()?,
                 "--peers" => options.peers = value()?.split(',').map(peer).collect::<Result<_>>()?,
+                "--precision" => match value()? {
+                    "f32" => options.peers.retain(|peer| !peer.ends_with("-bf16")),
+                    "bf16" => {
+                        options.models = vec![Model::parse("real+precision=bf16")?, Model::plain("real")];
+                        options.peers.retain(|peer| peer.ends_with("-bf16"));
+                    }
+                    other => bail!("--precision: `{other}` is none of f32, bf16"),
+                },
+                "--readme" => options.readme = true,
                 "--skip-peers" => skip_peers = true,
                 "--out" => options.out = Some(value()?.into()),
                 "--from" => options.from = Some(value()?.into()),
@@ -136,8 +149,8 @@ fn positive(name: &str, text: &str) -> Result<usize> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn parse(line: &str) -> Result<BenchOptions> {
+        BenchOptions::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -147,6 +160,14 @@ mod tests {
         assert_eq!(cases, ["small 500", "medium 33278"]);
         assert_eq!(options.peers, PEERS);
         assert!(parse("--skip-peers --peers jax-vd").unwrap().peers.is_empty());
+    }
+
+    #[test]
+    fn a_precision_has_its_own_peers() {
+        let bf16 = parse("--precision bf16").unwrap();
+        assert!(bf16.peers.len() == 4 && bf16.peers.iter().all(|peer| peer.ends_with("-bf16")));
+        assert_eq!(bf16.models[0], Model::parse("real+precision=bf16").unwrap());
+        assert_eq!(parse("--precision f32").unwrap().peers.len(), PEERS.len() - 4);
     }
 
     #[test]
@@ -161,6 +182,7 @@ mod tests {
         for (line, said) in [
             ("--sizes tiny", "--sizes: `tiny` is none of small, medium, large"),
             ("--sizes small@x", "--sizes: `x` is no whole number above 0"),
+            ("--precision f64", "--precision: `f64` is none of f32, bf16"),
             ("--rounds 0", "--rounds: `0` is no whole number above 0"),
             ("--vocab 1", "--vocab: at least 2 words are needed"),
             ("--threads", "--threads: a value is missing; see --help"),

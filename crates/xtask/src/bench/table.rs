@@ -10,19 +10,19 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// The contender that everyone is compared with.
-const OURS: &str = "bowline real";
+pub(super) const OURS: &str = "bowline real";
 
 /// A contender on a case, all rounds together.
 #[derive(Debug)]
-struct Row {
-    name: String,
+pub(super) struct Row {
+    pub(super) name: String,
     peer: bool,
     paper_masks: bool,
-    precision: String,
+    pub(super) precision: String,
     /// Tokens per second of each round, sorted. Empty if it could not run.
     speeds: Vec<f64>,
     /// The share of the measured peak of each round, and the operations per second in 10^9, sorted. Bowline's alone.
-    shares: Vec<f64>,
+    pub(super) shares: Vec<f64>,
     gflops: Vec<f64>,
     /// The highest of all rounds, in bytes.
     peak_memory: Option<u64>,
@@ -30,7 +30,7 @@ struct Row {
 }
 
 impl Row {
-    fn speed(&self) -> Option<f64> {
+    pub(super) fn speed(&self) -> Option<f64> {
         median(&self.speeds)
     }
 
@@ -41,9 +41,9 @@ impl Row {
 
 /// A size with a vocabulary and its contenders, in the order of the first round.
 #[derive(Debug)]
-struct Group {
-    size: String,
-    vocab: u64,
+pub(super) struct Group {
+    pub(super) size: String,
+    pub(super) vocab: u64,
     rows: Vec<Row>,
 }
 
@@ -60,16 +60,16 @@ impl Group {
         format!("{}, {} words", self.size, thousands(self.vocab as f64))
     }
 
-    fn row(&self, name: &str) -> Option<&Row> {
+    pub(super) fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.name == name)
     }
 
-    fn speed(&self, name: &str) -> Option<f64> {
+    pub(super) fn speed(&self, name: &str) -> Option<f64> {
         self.row(name)?.speed()
     }
 
     /// The fastest peer of a kind, with its speed.
-    fn fastest(&self, kind: fn(&Row) -> bool) -> Option<(&Row, f64)> {
+    pub(super) fn fastest(&self, kind: fn(&Row) -> bool) -> Option<(&Row, f64)> {
         let peers = self.rows.iter().filter(|row| row.peer && kind(row));
         peers.filter_map(|row| Some((row, row.speed()?))).max_by(|a, b| a.1.total_cmp(&b.1))
     }
@@ -196,7 +196,7 @@ fn section(out: &mut String, group: &Group) -> Result<()> {
 }
 
 /// The head of the run and its measurements, sorted into cases and contenders.
-fn read(lines: &[Value]) -> Result<(Value, Vec<Group>)> {
+pub(super) fn read(lines: &[Value]) -> Result<(Value, Vec<Group>)> {
     let (mut run, mut groups) = (Value::Null, Vec::<Group>::new());
     for (i, line) in lines.iter().enumerate() {
         if line["run"].is_object() {
@@ -249,13 +249,13 @@ fn read(lines: &[Value]) -> Result<(Value, Vec<Group>)> {
 }
 
 /// Of sorted values: the one in the middle, or the mean of the two.
-fn median(sorted: &[f64]) -> Option<f64> {
+pub(super) fn median(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
     (n > 0).then(|| (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0)
 }
 
 /// Rounded, with a comma before every third digit: `12,345`.
-fn thousands(value: f64) -> String {
+pub(super) fn thousands(value: f64) -> String {
     grouped(value.round() as usize)
 }
 

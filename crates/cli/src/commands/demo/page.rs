@@ -2,8 +2,8 @@
 
 use super::{PhraseReport, Report};
 use bowline::config::ModelKind;
-use bowline::predict::Candidate;
-use bowline::report::{
+use bowline::loaded_model::Candidate;
+use bowline_report::{
     Bar, Bars, Block, Cell, Column, Page, Section, Table, curves_section, duration, read_runs, run_section,
 };
 use std::path::Path;

@@ -10,12 +10,11 @@ use crate::commands::predictor::{Setup, need_scale};
 use crate::commands::{print_json, split};
 use crate::screen::stdout;
 use crate::terminal::{Bar, note};
-use bowline::Error;
 use bowline::corpus::SplitName;
 use bowline::ngram::NgramModel;
 use bowline::predictor::{
-    CacheGrid, DynamicForm, Neural, NeuralSettings, Ngram, Predictor, PredictorRow, PredictorTable, Source, Stored,
-    Streams, Tuner, em, perplexity, short,
+    CacheGrid, DynamicForm, Neural, NeuralSettings, Ngram, Predictor, PredictorRow, PredictorTable, Source, Streams,
+    TunedSettings, Tuner, em, perplexity, short,
 };
 use bowline::storage::atomic;
 use serde::Serialize;
@@ -26,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct TableAnswer<'a> {
     folder: String,
     #[serde(flatten)]
     table: &'a PredictorTable,
@@ -47,22 +46,20 @@ const SAMPLES: usize = 20;
 
 pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> {
     let asked = &options.predictor;
-    if setup.members[0].params().is_none() {
-        let advice = "a network as the first MODEL; n-gram models can follow";
-        return Err(Error::config("all", "the first MODEL is an n-gram model", advice).into());
-    }
-    let (vocabulary, tokenize) = (setup.members[0].vocabulary.clone(), setup.members[0].tokenize);
-    let read = |name| split::read_part(&options.data, name, "the table of --all", &vocabulary, tokenize);
+    let first = Arc::clone(setup.model());
+    first.require_network("ways of predicting to compare")?;
+    let (vocabulary, tokenize) = (&first.vocabulary, first.tokenize);
+    let read = |name| split::read_part(&options.data, name, "the table of --all", vocabulary, tokenize);
     let (train, valid, test) = (read(SplitName::Train)?, read(SplitName::Valid)?, read(SplitName::Test)?);
     for part in [&valid, &test] {
         part.require_tokens(2, "an evaluation")?;
     }
     let start = asked.dynamic_settings(setup.stored[0].as_ref());
     if start.form == DynamicForm::Rms {
-        need_scale(&mut setup.members[0], Some(&options.data), &setup.team, setup.isa)?;
+        need_scale(&first, Some(&options.data), &setup.team, setup.isa)?;
     }
     let (team, isa) = (Arc::clone(&setup.team), setup.isa);
-    let source = setup.members[0].source(&team, isa).ok_or_else(|| anyhow::anyhow!("the first MODEL is no network"))?;
+    let source = first.source(&team, isa).ok_or_else(|| anyhow::anyhow!("the first MODEL is no network"))?;
     let progress = Bar::new();
     let mut show = |what: &str, share: f64| {
         progress.show(what, share);
@@ -117,14 +114,14 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     };
     let samples = asked.mc.unwrap_or(SAMPLES);
     if samples > 0 {
-        match asked.monte_carlo(&setup.members[0], None, samples) {
+        match asked.monte_carlo(&first, None, samples) {
             Ok(mut mc) => {
                 if asked.mc_keep.is_none() {
                     let mut tuner = Tuner { source: &source, valid: &valid.ids, time, watch: &mut show };
                     mc = tuner.monte_carlo(mc)?.ok_or_else(stopped)?;
                     if let Some(stored) = &mut setup.stored[0] {
                         stored.mc_keep = Some(mc.keep.0);
-                        save(stored, &setup.members[0].folder);
+                        save(stored, &first.folder);
                     }
                 }
                 let settings = NeuralSettings { monte_carlo: Some(mc), ..way };
@@ -140,16 +137,16 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     // Other models, and a Kneser-Ney model of our own if none is given.
     let mut networks = vec![0];
     let mut ngrams = Vec::new();
-    for member in &setup.members[1..] {
-        let mut predictor = member.predictor(&team, isa, &way)?;
-        let title = member.title();
-        if member.params().is_some() {
+    for (model, _) in setup.ensemble.members().skip(1) {
+        let mut predictor = model.predictor(&team, isa, &way)?;
+        let title = model.title();
+        if model.params().is_some() {
             networks.push(passes.len())
         } else {
             ngrams.push(passes.len())
         }
         passes.push(whole(predictor.as_mut(), &title, &mut show));
-        titles.push((format!("{title} alone"), folder_name(&member.folder)));
+        titles.push((format!("{title} alone"), folder_name(&model.folder)));
         clocks.push(Clock::new(predictor, TIMED));
     }
     if ngrams.is_empty() {
@@ -203,7 +200,7 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
         let seconds = members.iter().map(|&i| clocks[i].best).sum();
         add((title, format!("weights {}", shown.join(", "))), members.len(), &joined, seconds);
     }
-    let model = &setup.members[0];
+    let model = &first;
     let table = PredictorTable {
         model: model.kind.clone(),
         weights: model.mark(),
@@ -222,7 +219,7 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
 
 /// Keeps what was found beside the model.
 fn keep(setup: &mut Setup, valid_sha256: &str, ways: &[NeuralSettings; 5]) {
-    let mark = setup.members[0].mark();
+    let mark = setup.model().mark();
     let mut stored =
         setup.stored[0].take().filter(|s| s.model == mark && s.valid_sha256 == valid_sha256).unwrap_or_default();
     (stored.model, stored.valid_sha256) = (mark, valid_sha256.to_owned());
@@ -230,11 +227,11 @@ fn keep(setup: &mut Setup, valid_sha256: &str, ways: &[NeuralSettings; 5]) {
     stored.cache = ways[2].cache;
     stored.dynamic = ways[3].dynamic;
     stored.cache_with_dynamic = ways[4].cache;
-    save(&stored, &setup.members[0].folder);
+    save(&stored, &setup.model().folder);
     setup.stored[0] = Some(stored);
 }
 
-fn save(stored: &Stored, folder: &Path) {
+fn save(stored: &TunedSettings, folder: &Path) {
     if let Err(error) = stored.save(folder) {
         note(format_args!("the settings could not be kept for the next time: {error}"));
     }
@@ -295,7 +292,7 @@ fn folder_name(folder: &Path) -> String {
 }
 
 fn show_table(options: &EvalOptions, folder: &Path, table: &PredictorTable) -> anyhow::Result<ExitCode> {
-    let answer = Answer { folder: folder.display().to_string(), table };
+    let answer = TableAnswer { folder: folder.display().to_string(), table };
     let rows = &table.rows;
     if let Some(path) = &options.out {
         let json = path.extension().is_some_and(|e| e == "json");

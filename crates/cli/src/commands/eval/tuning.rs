@@ -5,8 +5,10 @@ use crate::commands::predictor::{Setup, need_scale};
 use crate::terminal::{Bar, note};
 use bowline::Error;
 use bowline::corpus::Split;
-use bowline::ngram::recency;
-use bowline::predictor::{DynamicForm, Stored, Tuner, check_logprobs, perplexity};
+use bowline::loaded_model::LoadedModel;
+use bowline::predictor::recency_cache;
+use bowline::predictor::{DynamicForm, TunedSettings, Tuner, check_logprobs, perplexity};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Finds the settings, stores them and gives the perplexity with them on the validation part.
@@ -16,43 +18,40 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::R
         let advice = "say what to tune: --cache, --dynamic, --mc N, --temperature tuned, --recency, several models, or use --all";
         return Err(Error::config("tune", "there is nothing to tune about one model as it was trained", advice).into());
     }
-    for i in 0..setup.members.len() {
-        let mark = setup.members[i].mark();
+    let models: Vec<_> = setup.ensemble.members().map(|(model, _)| Arc::clone(model)).collect();
+    for (i, model) in models.iter().enumerate() {
+        let mark = model.mark();
         // What was found for other weights or on another text does not count any more.
         let kept = setup.stored[i].take().filter(|s| s.model == mark && s.valid_sha256 == valid.sha256);
         let mut stored = kept.unwrap_or_default();
         (stored.model, stored.valid_sha256) = (mark, valid.sha256.clone());
-        if setup.members[i].params().is_some() {
-            tune_network(options, setup, i, &mut stored, valid)?;
-        }
+        tune(options, setup, model, &mut stored, valid)?;
         setup.stored[i] = Some(stored);
     }
-    let mut asked_again = Setup { weights: options.predictor.weights.clone(), ..take(setup) };
-    asked_again.choose(asked)?;
-    if options.models.len() > 1 && options.predictor.weights.is_none() {
-        asked_again.weights = None;
+    setup.ensemble.set_weights(asked.weights.clone())?;
+    setup.choose(asked)?;
+    if options.models.len() > 1 && asked.weights.is_none() {
+        setup.ensemble.weights = None;
     }
-    *setup = asked_again;
     setup.need_scales(Some(&options.data))?;
     setup.need_weights(|| Ok(valid.ids.clone()))?;
     // One pass of the whole on the validation part: the figure that the settings were chosen by.
-    let without = Setup { recency: None, ..take(setup) };
-    let mut p = without.predictor()?.target_probabilities(&valid.ids, &|| false).unwrap_or_default();
-    *setup = without;
+    setup.ensemble.recency = None;
+    let mut p = setup.predictor()?.target_probabilities(&valid.ids, &|| false).unwrap_or_default();
     check_logprobs(&options.models[0], p.iter().map(|p| p.ln()))?;
     if asked.recency.is_some() {
         let nll: Vec<f64> = p.iter().map(|p| -p.ln()).collect();
-        let eos = setup.members[0].vocabulary.eos();
-        let found = recency::tune(eos, &valid.ids, &nll)?;
+        let eos = setup.model().vocabulary.eos();
+        let found = recency_cache::tune(eos, &valid.ids, &nll)?;
         if let Some(stored) = &mut setup.stored[0] {
             stored.recency = Some(found.settings);
         }
-        setup.recency = Some(found.settings);
-        p = recency::nll(found.settings, eos, &valid.ids, &nll)?.iter().map(|x| (-x).exp()).collect();
+        setup.ensemble.recency = Some(found.settings);
+        p = recency_cache::nll(found.settings, eos, &valid.ids, &nll)?.iter().map(|x| (-x).exp()).collect();
     }
-    for (member, stored) in setup.members.iter().zip(&setup.stored) {
+    for (model, stored) in models.iter().zip(&setup.stored) {
         if let Some(stored) = stored
-            && let Err(error) = stored.save(&member.folder)
+            && let Err(error) = stored.save(&model.folder)
         {
             note(format_args!("the settings could not be kept for the next time: {error}"));
         }
@@ -60,34 +59,20 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::R
     Ok(perplexity(&p))
 }
 
-/// Moves a setup out of its place for a moment.
-fn take(setup: &mut Setup) -> Setup {
-    Setup {
-        members: std::mem::take(&mut setup.members),
-        stored: std::mem::take(&mut setup.stored),
-        settings: std::mem::take(&mut setup.settings),
-        recency: setup.recency,
-        mix: setup.mix,
-        mix_name: setup.mix_name,
-        weights: setup.weights.take(),
-        team: setup.team.clone(),
-        isa: setup.isa,
-    }
-}
-
-fn tune_network(
+/// Finds the settings of what can be tuned about one model: of a network, the ways in which it can predict.
+fn tune(
     options: &EvalOptions,
-    setup: &mut Setup,
-    i: usize,
-    stored: &mut Stored,
+    setup: &Setup,
+    model: &LoadedModel,
+    stored: &mut TunedSettings,
     valid: &Split,
 ) -> anyhow::Result<()> {
     let asked = &options.predictor;
     let start = asked.dynamic_settings(Some(stored));
     if asked.wants_dynamic() && start.form == DynamicForm::Rms {
-        need_scale(&mut setup.members[i], Some(&options.data), &setup.team, setup.isa)?;
+        need_scale(model, Some(&options.data), &setup.team, setup.isa)?;
     }
-    let Some(source) = setup.members[i].source(&setup.team, setup.isa) else { return Ok(()) };
+    let Some(source) = model.source(&setup.team, setup.isa) else { return Ok(()) };
     let progress = Bar::new();
     let mut show = |what: &str, share: f64| {
         progress.show(what, share);
@@ -112,7 +97,7 @@ fn tune_network(
         && asked.mc_keep.is_none()
     {
         // From the share that was dropped in training, whatever was found before.
-        let start = asked.monte_carlo(&setup.members[i], None, samples)?;
+        let start = asked.monte_carlo(model, None, samples)?;
         stored.mc_keep = tuner.monte_carlo(start)?.map(|found| found.keep.0);
     }
     progress.clear();

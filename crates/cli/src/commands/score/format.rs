@@ -33,7 +33,7 @@ impl Format {
 
 /// A sentence in JSON.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ScoreAnswer<'a> {
     /// The words as they stand in the text, and `<eos>`.
     words: Vec<&'a str>,
     /// Natural logarithms, as many as words.
@@ -99,7 +99,7 @@ impl<'a, W: Write> Writer<'a, W> {
             Format::Json => {
                 let words: Vec<&str> = sentence.words.iter().map(String::as_str).chain([EOS]).collect();
                 let Scored { logprobs, logprob } = scored;
-                let answer = Answer { words, logprobs, logprob: *logprob, unk: &sentence.unseen };
+                let answer = ScoreAnswer { words, logprobs, logprob: *logprob, unk: &sentence.unseen };
                 writeln!(self.out, "{}", serde_json::to_string(&answer)?)
             }
             Format::Srilm => self.srilm(sentence, scored, sums),

@@ -1,0 +1,239 @@
+//! The page about one or several runs.
+
+use super::curves::{divergence_chart, learning_rate_chart, training_chart, validation_chart};
+use super::page::{Block, Page, Section};
+use super::predictors::predictors_section;
+use super::record::{RunRecord, Stage};
+use super::table::{Cell, Column, Table};
+use super::text::{date, duration, number};
+use bowline::paper::BAND;
+use bowline::wording::grouped;
+
+/// A page that shows runs side by side: results, curves, ways of predicting where they were
+/// measured, and what each was made of.
+pub fn training_page(runs: &[RunRecord]) -> Page {
+    let title = match runs {
+        [run] => format!("{}: {}, {}, on {}", run.name, run.config.title(), run.config.size(), data(run)),
+        _ => format!("{} runs side by side", runs.len()),
+    };
+    let unfinished = runs.iter().filter(|run| run.summary.is_none()).count();
+    let lead = match (unfinished, runs.len()) {
+        (0, 1) => "A finished run.".to_owned(),
+        (0, n) => format!("{n} finished runs."),
+        (1, 1) => "A run that is not finished, as far as it has got.".to_owned(),
+        (m, n) => format!("{} finished, {m} not finished and shown as far as they have got.", n - m),
+    };
+    let mut results = vec![Block::from(results_table(runs))];
+    let standings: Vec<(String, String)> = runs.iter().filter_map(standing).collect();
+    if !standings.is_empty() {
+        results.extend([Block::Heading("Beside the paper".to_owned()), Block::Facts(standings)]);
+    }
+    let mut sections = vec![Section::new("Results", results), curves_section(runs)];
+    sections.extend(runs.iter().filter_map(predictors_section));
+    sections.extend(runs.iter().map(run_section));
+    Page { title, lead, sections }
+}
+
+/// The curves of runs: validation, training, divergence where a loss is augmented, learning rate.
+pub fn curves_section(runs: &[RunRecord]) -> Section {
+    let mut curves = vec![validation_chart(runs).into(), training_chart(runs).into()];
+    curves.extend(divergence_chart(runs).map(Block::from));
+    curves.push(learning_rate_chart(runs).into());
+    Section::new("Curves", curves)
+}
+
+/// The corpus by name, or by the last part of its path.
+fn data(run: &RunRecord) -> String {
+    let source = &run.config.data().source;
+    source.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(source).to_owned()
+}
+
+/// Perplexities, and where the paper has such runs, its own and the differences.
+pub fn results_table(runs: &[RunRecord]) -> Table {
+    let in_paper = runs.iter().any(|run| run.expected().is_some());
+    let going_on = runs.iter().any(|run| run.summary.is_none());
+    let mut columns = vec![Column::text("run"), Column::text("model"), Column::text("data"), Column::text("size")];
+    for split in ["valid", "test"] {
+        columns.push(Column::number(split));
+        if in_paper {
+            columns.push(Column::number("paper").key(format!("paper_{split}")));
+            columns.push(Column::number("diff.").key(format!("difference_{split}")));
+        }
+    }
+    if in_paper {
+        columns.push(Column::text("band"));
+    }
+    columns.extend([Column::number("epochs"), Column::number("seed")]);
+    if going_on {
+        columns.push(Column::text("state"));
+    }
+    let row = |run: &RunRecord| {
+        let paper = run.expected();
+        let mut row = vec![
+            Cell::text(run.name.clone()),
+            Cell::text(run.config.title()),
+            Cell::text(data(run)),
+            Cell::text(run.config.size()),
+        ];
+        for (ours, paper) in [(run.valid(), paper.map(|p| p.valid)), (run.test(), paper.map(|p| p.test))] {
+            row.push(ours.map_or(Cell::NotYet, |ours| Cell::number(ours, 2)));
+            if in_paper {
+                // A run that goes on is not yet to be compared.
+                let over = ours.zip(paper).filter(|_| run.summary.is_some()).map(|(ours, paper)| ours - paper);
+                row.extend([Cell::quoted(paper, 1), Cell::difference(over, 2)]);
+            }
+        }
+        if in_paper {
+            row.push(match run.comparison() {
+                None => Cell::Empty,
+                Some(comparison) if !comparison.other_settings.is_empty() => Cell::text("other settings"),
+                Some(comparison) => Cell::text(if comparison.inside { "inside" } else { "above" }),
+            });
+        }
+        row.extend([
+            Cell::number(run.epochs.len() as f64, 0),
+            run.config.seed().map_or(Cell::Empty, |seed| Cell::text(seed.to_string())),
+        ]);
+        if going_on {
+            row.push(Cell::text(if run.summary.is_some() { "finished" } else { "not finished" }));
+        }
+        row
+    };
+    let mut notes = vec![
+        "Perplexities of finished runs are those of the kept model, one stream, state carried. Lower is better."
+            .to_owned(),
+    ];
+    if in_paper {
+        notes.push(format!("Band: both perplexities at most {}% above the paper's.", 100.0 * BAND));
+    }
+    if going_on {
+        notes.push(
+            "For a run that is not finished, valid is the best so far, measured as during training (several streams)."
+                .to_owned(),
+        );
+    }
+    Table {
+        name: "results".to_owned(),
+        caption: if in_paper { "Perplexity, the paper's and ours" } else { "Perplexity" }.to_owned(),
+        columns,
+        rows: runs.iter().map(row).collect(),
+        notes,
+    }
+}
+
+/// How a finished run stands to the paper: its name, and a sentence.
+fn standing(run: &RunRecord) -> Option<(String, String)> {
+    let (comparison, summary) = (run.comparison()?, run.summary.as_ref()?);
+    let standing = comparison.standing(summary.valid, summary.test);
+    let settings = match comparison.other_settings.as_slice() {
+        [] => String::new(),
+        others => format!("; its settings are not the paper's: {}", others.join(", ")),
+    };
+    Some((run.name.clone(), standing + &settings))
+}
+
+/// What a run was made of.
+pub fn run_section(run: &RunRecord) -> Section {
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+    fact("state", run.progress());
+    if let Stage::Within(last) = run.state {
+        fact("training perplexity of this epoch so far", number(last.perplexity, 1));
+        fact("time left, about", duration(last.eta_seconds));
+    }
+    fact("model", format!("{} (--model {})", run.config.title(), run.config.model()));
+    if let Some(config) = run.config.network() {
+        fact("size", format!("{}: {} layers of {} units", config.size.name(), config.layers, config.hidden));
+        fact("seed", config.seed.to_string());
+    }
+    fact("data", run.config.data().source.clone());
+    if let Some(begin) = &run.beginning {
+        let [train, valid, test] = begin.words.map(grouped);
+        fact("words", format!("{train} for training, {valid} for validation, {test} for the test"));
+        fact("vocabulary", format!("{} words", grouped(begin.vocab)));
+        fact("parameters", grouped(begin.parameters));
+    }
+    match (&run.summary, &run.beginning) {
+        (Some(summary), _) => {
+            for (split, hash) in ["training", "validation", "test"].iter().zip(&summary.data_sha256) {
+                fact(&format!("SHA-256 of the {split} split"), hash.clone());
+            }
+        }
+        (None, Some(begin)) => fact("SHA-256 of the training split", begin.data_sha256.clone()),
+        (None, None) => {}
+    }
+    if let Some(config) = run.config.network().filter(|config| !config.origin.is_empty()) {
+        fact("began as", config.origin.clone());
+    }
+    if let Some(second) = run.second_training {
+        fact("second training", format!("from epoch {second} on, with the learning rate reset"));
+    }
+    if let Some(summary) = &run.summary {
+        fact("best epoch", format!("{} of {}", summary.best_epoch, summary.epochs));
+        fact("SHA-256 of the weights", summary.weights_sha256.clone());
+        fact("speed", format!("{} words a second", grouped(summary.timing.words_per_second.max(0.0) as usize)));
+        fact("machine", summary.timing.machine.clone());
+    } else if let Some(begin) = &run.beginning {
+        fact("machine", begin.machine.clone());
+    }
+    if !run.epochs.is_empty() {
+        fact("time of all epochs", duration(run.seconds()));
+    }
+    if let Some(begin) = &run.beginning {
+        let end = run.end_time.map_or_else(String::new, |end| format!(", ended {}", date(end)));
+        let resumed = match run.resumed {
+            0 => String::new(),
+            1 => ", gone on with once after a stop".to_owned(),
+            n => format!(", gone on with {n} times after a stop"),
+        };
+        fact("time", format!("began {}{end}{resumed}", date(begin.time)));
+        fact("program", format!("bowline {}", begin.version));
+    }
+    let settings = run.config.to_toml().unwrap_or_else(|error| error.to_string());
+    let blocks = vec![
+        Block::Facts(facts),
+        Block::Folded("All settings (config.toml)".to_owned(), vec![Block::Verbatim(settings)]),
+        Block::Folded("Every epoch".to_owned(), vec![epochs_table(run).into()]),
+    ];
+    Section::new(format!("The run {}", run.name), blocks)
+}
+
+/// Every epoch of a run.
+fn epochs_table(run: &RunRecord) -> Table {
+    let augmented = run.config.augmented();
+    let mut columns = vec![
+        Column::number("epoch"),
+        Column::number("learning rate").key("learning_rate"),
+        Column::number("training perplexity").key("train"),
+        Column::number("validation perplexity").key("valid"),
+    ];
+    if augmented {
+        columns.push(Column::number("KL, nats a word").key("kl"));
+    }
+    columns.extend([Column::number("seconds"), Column::text("kept")]);
+    let rows = run.epochs.iter().map(|end| {
+        let mut row = vec![
+            Cell::number(f64::from(end.epoch), 0),
+            Cell::number(end.learning_rate, 4),
+            Cell::number(end.train, 2),
+            Cell::number(end.valid, 2),
+        ];
+        if augmented {
+            row.push(Cell::number(end.kl, 5));
+        }
+        row.push(Cell::number(end.seconds, 0));
+        row.push(if end.best { Cell::text("best so far") } else { Cell::Empty });
+        row
+    });
+    Table {
+        name: format!("epochs-{}", run.name),
+        caption: format!("Every epoch of {}", run.name),
+        columns,
+        rows: rows.collect(),
+        notes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+#[path = "training_tests.rs"]
+mod tests;
