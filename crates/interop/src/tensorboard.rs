@@ -1,8 +1,8 @@
 //! The curves of a run for TensorBoard: one more reader of the run's events.
 //!
 //! TensorBoard reads *event files*: a row of *records*, each a protobuf message in a frame of lengths and checksums (see
-//! [`record`]). What stands in the messages follows from `events.jsonl` alone, times included: TensorBoard wants one for
-//! every point, and [`Times`] works them out from what the log says about times and speeds. So a file can be made at any
+//! `record`). What stands in the messages follows from `events.jsonl` alone, times included: TensorBoard wants one for
+//! every point, and `Times` works them out from what the log says about times and speeds. So a file can be made at any
 //! time, for a run that is over too, and is always the same.
 //!
 //! A run with curves for TensorBoard has a folder `tensorboard/` beside its `events.jsonl`; that the folder is there is

@@ -2,7 +2,7 @@
 //!
 //! An *experiment* is a table or a figure of the paper, or one that its theory calls for. It consists of *cells*: each is
 //! an ordinary run with a folder of its own below the experiment's, so that it can be stopped, gone on with, evaluated
-//! and looked at like any other. What an experiment shows is made from the cells that are there ([`pages`]); those that
+//! and looked at like any other. What an experiment shows is made from the cells that are there (`pages`); those that
 //! are not are shown as not run.
 #![forbid(unsafe_code)]
 

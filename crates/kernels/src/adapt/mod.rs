@@ -3,8 +3,8 @@
 //! The classifier's matrix `W` (V, d) is far larger than anything else in a small model, and a few words give it a gradient
 //! of low rank, `dZ^T H`. Writing that gradient down, packing `W` anew for the next words and going over both again would
 //! cost more than the arithmetic. So `W` is read where it lies, with the words of the segment in the lanes of registers
-//! ([`columns`]); the gradient of a matrix is applied where it is computed ([`matrix`]); and all that a segment does to the
-//! classifier is one pass over its rows, which begins with the step that the segment before has left ([`classifier`]).
+//! (`columns`); the gradient of a matrix is applied where it is computed (`matrix`); and all that a segment does to the
+//! classifier is one pass over its rows, which begins with the step that the segment before has left (`classifier`).
 //!
 //! What has a column for each word has its rows padded to whole registers: see [`Columns::stride`].
 
