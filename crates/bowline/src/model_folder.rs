@@ -10,13 +10,13 @@
 //! that a word list can never be taken for another one.
 
 mod card;
-mod config;
+pub mod config;
 mod ngram_files;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -26,8 +26,8 @@ pub use ngram_files::{NgramFolder, is_ngram};
 use crate::architecture::Tensor;
 use crate::error::{Error, Result};
 use crate::params::Params;
-use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
+use crate::storage::{atomic, files};
 use config::Config;
 
 /// The weights.
@@ -83,8 +83,8 @@ impl ModelFolder {
         config.check(&dir.join(CONFIG))?;
         check_vocabulary(&dir.join(VOCABULARY), contents.vocabulary.as_bytes(), config.architecture.vocab)?;
         if !dir.is_dir() {
-            fs::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
-            atomic::sync_folder(dir).map_err(Error::io(dir, "create the folder"))?;
+            files::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
+            files::sync_folder(dir).map_err(Error::io(dir, "create the folder"))?;
         }
         // The weights come after what they need: where they are, the model is whole.
         write_if_other(&dir.join(VOCABULARY), contents.vocabulary)?;
@@ -162,7 +162,7 @@ fn write_if_other(path: &Path, text: &str) -> Result<()> {
 
 /// Reads a small file, and no endless one.
 fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let file = File::open(path).map_err(Error::io(path, "read"))?;
+    let file = files::open(path).map_err(Error::io(path, "read"))?;
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(Error::io(path, "read"))?;
     if bytes.len() as u64 > limit {

@@ -10,10 +10,13 @@
 //! that never occurs would only take probability away from the others.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
+use crate::storage::files;
 use crate::{Error, Result};
+
+/// A `vocab.txt` has not more bytes than this.
+const LONGEST: u64 = 1 << 30;
 
 /// The end of a line.
 pub const EOS: &str = "<eos>";
@@ -106,7 +109,7 @@ impl Vocabulary {
 
     /// Reads a `vocab.txt`.
     pub fn read(path: &Path) -> Result<Vocabulary> {
-        let bytes = fs::read(path).map_err(Error::io(path, "read"))?;
+        let bytes = files::read(path, LONGEST)?;
         Vocabulary::from_text(path, &bytes)
     }
 
@@ -311,7 +314,7 @@ mod tests {
         assert_eq!((again.eos(), again.unk(), again.counts()), (3, Some(2), None));
         assert_eq!(again.id("日本"), Some(4));
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), text).unwrap();
+        std::fs::write(file.path(), text).unwrap();
         assert_eq!(Vocabulary::read(file.path()).unwrap(), vocabulary);
     }
 

@@ -6,6 +6,7 @@ mod commands;
 mod interrupt;
 mod options;
 mod read_ahead;
+mod screen;
 mod terminal;
 
 use bowline_kernels::Isa;
@@ -15,6 +16,7 @@ use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    heed_file_size_limit();
     let error = match run(Options::parse()) {
         Ok(code) => return code,
         Err(error) => error,
@@ -27,6 +29,18 @@ fn main() -> ExitCode {
         None => terminal::note(format_args!("bowline: {error}")),
     }
     ExitCode::FAILURE
+}
+
+/// A file that outgrows `ulimit -f` is an error that says what to do, not a silent end.
+fn heed_file_size_limit() {
+    #[cfg(unix)]
+    {
+        // Handled, the signal does not end the process, and the write it came with fails.
+        let _ = signal_hook::flag::register(
+            signal_hook::consts::SIGXFSZ,
+            std::sync::Arc::<std::sync::atomic::AtomicBool>::default(),
+        );
+    }
 }
 
 fn run(options: Options) -> anyhow::Result<ExitCode> {

@@ -3,10 +3,12 @@
 use crate::commands::arpa::ArpaOptions;
 use crate::commands::reproduce::ReproduceOptions;
 use crate::commands::subspace::SubspaceOptions;
+use crate::terminal::note;
 use bowline::config::{ModelKind, Precision, Size};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::sync::Once;
 
 /// Trains, evaluates and uses word-level language models on ordinary CPUs.
 ///
@@ -160,8 +162,18 @@ pub struct Threads {
 
 impl Threads {
     pub fn get(&self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(1, |n| n.get());
-        self.threads.map_or_else(all, usize::from)
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let (asked, most) = (self.threads.map_or(cores, usize::from), (2 * cores).max(4));
+        if asked > most {
+            static SAID: Once = Once::new();
+            let plural = if cores == 1 { "" } else { "s" };
+            SAID.call_once(|| {
+                note(format_args!(
+                    "{most} threads instead of {asked}: with {cores} core{plural}, more are much slower"
+                ));
+            });
+        }
+        asked.min(most)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a person sees while a run goes on: a bar that renews itself on a terminal, plain lines in a pipe.
 
 use crate::interrupt::Interrupt;
+use crate::screen::harmless;
 use bowline::event::{Event, Progress};
 use bowline::run::Watch;
 pub use bowline::wording::grouped;
@@ -12,6 +13,9 @@ use std::time::{Duration, Instant};
 /// How often the bar is drawn again, and how often a line is written where there is no terminal.
 const REDRAW: Duration = Duration::from_millis(150);
 const LINE: Duration = Duration::from_secs(30);
+
+/// To the beginning of the line, and away with it.
+const ERASE: &str = "\r\x1b[2K";
 
 /// A reader of a run's events that writes to standard error.
 pub struct Terminal {
@@ -33,7 +37,7 @@ impl Terminal {
     }
 
     fn line(&self, text: &str) {
-        let erase = if self.bar { "\r\x1b[2K" } else { "" };
+        let erase = if self.bar { ERASE } else { "" };
         note(format_args!("{erase}{}{text}", self.label));
     }
 
@@ -42,7 +46,7 @@ impl Terminal {
         if self.bar {
             let done = 20 * p.epoch_step / p.epoch_steps.max(1);
             let bar: String = (0..20).map(|i| if i < done { '=' } else { ' ' }).collect();
-            let _ = write!(std::io::stderr(), "\r\x1b[2K{}[{bar}] {text}", self.label);
+            let _ = write!(std::io::stderr(), "{ERASE}{}[{bar}] {text}", self.label);
         } else {
             self.line(&text);
         }
@@ -165,7 +169,10 @@ impl Bar {
 
 /// A line on standard error. That nobody can read it any more is no reason for a training to end.
 pub fn note(line: fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let line = line.to_string();
+    // Ours alone: what erases the bar. All else may come out of a file.
+    let (erase, text) = line.split_at(if line.starts_with(ERASE) { ERASE.len() } else { 0 });
+    let _ = writeln!(std::io::stderr(), "{erase}{}", harmless(text));
 }
 
 /// Seconds as people say them.

@@ -23,10 +23,11 @@ use std::path::Path;
 
 use bowline::architecture::{Architecture, Tensor};
 use bowline::error::{Error, Result};
+use bowline::model_folder::config::MOST_LAYERS;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder, VOCABULARY_HASH_KEY, add_bias, stored_names};
 use bowline::params::Params;
-use bowline::storage::printable;
 use bowline::storage::tensor_file::{TensorFile, sha256};
+use bowline::storage::{new_folder, printable};
 use bowline::vocabulary::{EOS, UNK, Vocabulary};
 
 const ENCODER: &str = "encoder.weight";
@@ -143,7 +144,7 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
         ..ModelCard::default()
     };
     let contents = Contents { model, params: &params, vocabulary: &words.to_text(), metadata, card: &card };
-    let weights_sha256 = ModelFolder::save(out, &contents)?;
+    let weights_sha256 = new_folder::create(out, |partial| ModelFolder::save(partial, &contents))?;
     if words.unk().is_none() {
         notes.push(format!("the vocabulary has no `{UNK}`: text with other words cannot be read by this model"));
     }
@@ -233,6 +234,10 @@ impl Source<'_> {
         self.required("rnn.weight_ih_l0")?;
         let mut layers = 0;
         while self.shape(&format!("rnn.weight_ih_l{layers}")).is_some() {
+            if layers == MOST_LAYERS as usize {
+                let problem = format!("the file has more than {MOST_LAYERS} layers, the most that a model can have");
+                return Err(self.wrong(&format!("rnn.weight_ih_l{layers}"), problem, OTHER_MODEL));
+            }
             self.check_layer(layers, d)?;
             layers += 1;
         }

@@ -15,14 +15,15 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::protobuf::Message;
 use bowline::error::{Error, Result};
 use bowline::event::{Event, Progress};
-use bowline::run::{RunFolder, Watch};
+use bowline::run::{LONGEST_LOG, RunFolder, Watch};
+use bowline::storage::files::{self, Output};
 
 /// TensorBoard reads the files that have this in their name.
 const EVENT_FILE: &str = "events.out.tfevents.";
@@ -72,7 +73,7 @@ impl Watch for TensorBoard<'_> {
     fn begin(&mut self, run: &Path) -> Result<()> {
         if self.wanted {
             let folder = RunFolder::new(run).tensorboard();
-            fs::create_dir_all(&folder).map_err(Error::io(&folder, "create the folder"))?;
+            files::create_dir_all(&folder).map_err(Error::io(&folder, "create the folder"))?;
         }
         self.other.begin(run)
     }
@@ -112,7 +113,7 @@ pub fn convert(run: &Path, folder: &Path) -> Result<PathBuf> {
 /// An event file that is being written.
 struct EventFile {
     path: PathBuf,
-    out: BufWriter<File>,
+    out: BufWriter<Output>,
     times: Times,
 }
 
@@ -120,14 +121,14 @@ impl EventFile {
     /// Makes the file of a whole log, in place of those of earlier calls.
     fn of_log(log: &Path, folder: &Path) -> Result<EventFile> {
         let events = read_log(log)?;
-        fs::create_dir_all(folder).map_err(Error::io(folder, "create the folder"))?;
+        files::create_dir_all(folder).map_err(Error::io(folder, "create the folder"))?;
         let number = 1 + empty_ours(folder)?;
         let start = events.iter().find_map(|event| match event {
             Event::Start { time, .. } => Some(*time),
             _ => None,
         });
         let path = folder.join(format!("{EVENT_FILE}{:010}.{number:06}{OURS}", start.unwrap_or(0)));
-        let out = BufWriter::new(File::create(&path).map_err(Error::io(&path, "create"))?);
+        let out = BufWriter::new(Output::create(&path).map_err(Error::io(&path, "create"))?);
         let mut file = EventFile { path, out, times: Times::default() };
         let began = || Message::new().double(1, start.unwrap_or(0) as f64);
         file.write(began().text(3, VERSION))?;
@@ -237,7 +238,7 @@ impl Times {
 
 /// The events of a log. A last line without an end is one that is being written.
 fn read_log(path: &Path) -> Result<Vec<Event>> {
-    let bytes = fs::read(path).map_err(Error::io(path, "read"))?;
+    let bytes = files::read(path, LONGEST_LOG)?;
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
     let lines = bytes[..whole].split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
     lines
@@ -260,9 +261,9 @@ fn empty_ours(folder: &Path) -> Result<u32> {
         let Some(middle) = name.strip_prefix(EVENT_FILE).and_then(|name| name.strip_suffix(OURS)) else { continue };
         highest = highest.max(middle.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(0));
         if fs::metadata(&path).map_err(Error::io(&path, "read the size of"))?.len() == 0 {
-            fs::remove_file(&path).map_err(Error::io(&path, "remove"))?;
+            files::remove_file(&path).map_err(Error::io(&path, "remove"))?;
         } else {
-            File::create(&path).map_err(Error::io(&path, "empty"))?;
+            Output::create(&path).map_err(Error::io(&path, "empty"))?;
         }
     }
     Ok(highest)

@@ -5,7 +5,7 @@ use super::chart::Chart;
 use super::table::Table;
 use super::text::escape;
 use bowline::error::{Error, Result};
-use bowline::storage::atomic;
+use bowline::storage::{atomic, files};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -178,7 +178,7 @@ impl Page {
     /// Writes `report.html` into a folder, and beside it every figure as `NAME.svg` and every table as `NAME.md` and
     /// `NAME.csv`. The folder is made if it is not there; other files in it stay. Returns what was written, the page first.
     pub fn write(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        std::fs::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
+        files::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
         let mut files = vec![("report.html".to_owned(), self.html())];
         let mut names = HashSet::new();
         for block in self.sections.iter().flat_map(|section| &section.blocks) {

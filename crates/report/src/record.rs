@@ -188,13 +188,12 @@ pub fn read_runs(dirs: &[PathBuf]) -> Result<Vec<RunRecord>> {
     Ok(runs)
 }
 
+/// A log of more bytes than this is none of ours.
+const LONGEST_LOG: u64 = 1 << 30;
+
 /// The lines of a log. The last one may be half written, since a run can be at work on it; it is left out then.
 fn events(path: &Path) -> Result<Vec<Event>> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io(path, "read")(error)),
-    };
+    let Some(bytes) = bowline::storage::files::read_if_there(path, LONGEST_LOG)? else { return Ok(Vec::new()) };
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let wrong = |line: usize, problem: String| {
         let advice = "put back the file as the run wrote it, or leave this run out";

@@ -113,6 +113,7 @@ pub async fn score(State(app): Shared, request: Request) -> Result<Response, Pro
     // Without a memory of the line before, each line is a sequence of its own.
     let lines: Vec<&[prompt::Word]> =
         if carry { vec![&words[..]] } else { words.split_inclusive(|word| word.id == eos).collect() };
+    let room = app.reserve(words.iter().map(|word| prompt::size(model, word.id) + 1 + top).sum())?;
     let sequence =
         |line: &&[prompt::Word]| Sequence { inputs: inputs(model, line), score: true, top, draws: Vec::new() };
     let sequences: Vec<Sequence> = lines.iter().filter(|line| !line.is_empty()).map(sequence).collect();
@@ -145,10 +146,10 @@ pub async fn score(State(app): Shared, request: Request) -> Result<Response, Pro
         .collect();
     let logprob: f64 = logprobs.iter().sum();
     let perplexity = (!logprobs.is_empty()).then(|| (-logprob / logprobs.len() as f64).exp());
-    Ok(json(&json!({
+    Ok(room.of(json(&json!({
         "model": app.models[number].name, "words": said, "logprob": logprob, "tokens": logprobs.len(),
         "perplexity": perplexity,
-    })))
+    }))))
 }
 
 /// `/api/neighbours`: the words whose vectors point the same way.

@@ -21,6 +21,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+
+/// Request lines and headers may have so many bytes.
+pub const HEAD_BYTES: usize = 32 << 10;
 
 /// The server's parts.
 pub struct App {
@@ -28,6 +34,10 @@ pub struct App {
     pub models: Vec<ServedModel>,
     /// Where the work is done.
     pub engine: Engine,
+    /// Where requests are read and answers made, away from the thread that serves all connections.
+    pub answering: Handle,
+    /// What is left of the memory for answers, in words and log-probabilities.
+    pub answers: Arc<Semaphore>,
     /// Who may ask.
     pub guard: Guard,
     /// How much.
@@ -72,6 +82,16 @@ impl App {
         })
     }
 
+    /// Takes room for an answer of about so many words and log-probabilities. It is free again when the answer is sent.
+    pub fn reserve(&self, items: usize) -> Result<Room, Problem> {
+        self.limits.check_answer(items)?;
+        let permits = u32::try_from(items).unwrap_or(u32::MAX);
+        match Arc::clone(&self.answers).try_acquire_many_owned(permits) {
+            Ok(permit) => Ok(Room(Arc::new(permit))),
+            Err(_) => Err(Problem::busy("too many long answers are on their way already; try again in a moment")),
+        }
+    }
+
     /// The whole body of a request, within the limits of length and time.
     pub async fn body(&self, request: Request) -> Result<Bytes, Problem> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
@@ -110,6 +130,27 @@ impl App {
     }
 }
 
+/// Room for an answer, kept with it until it is sent.
+#[derive(Clone)]
+pub struct Room(#[allow(dead_code, reason = "held for its Drop")] Arc<OwnedSemaphorePermit>);
+
+impl Room {
+    /// Hands the room over to an answer.
+    pub fn of(self, mut response: Response) -> Response {
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Work that is given up when nobody waits for it any more.
+struct Elsewhere(JoinHandle<Response>);
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// An answer that is one JSON object.
 pub fn json(value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
@@ -142,6 +183,14 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+/// Refuses a head that is longer than it may be. The reader of the connection lets some more pass, if it comes at once.
+fn check_head(request: &Request) -> Result<(), Problem> {
+    let line = request.method().as_str().len() + request.uri().to_string().len() + " HTTP/1.1\r\n ".len();
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    let bytes = line + headers.sum::<usize>() + "\r\n".len();
+    if bytes <= HEAD_BYTES { Ok(()) } else { Err(Problem::long_head(HEAD_BYTES)) }
+}
+
 /// Around every request: the checks before it, the count and the headers after it.
 async fn around(State(app): Shared, request: Request, next: Next) -> Response {
     let begin = Instant::now();
@@ -152,8 +201,13 @@ async fn around(State(app): Shared, request: Request, next: Next) -> Response {
     {
         connection.works();
     }
-    let mut response = match app.guard.check(request.uri(), request.headers()) {
-        Ok(()) => next.run(request).await,
+    let checked = check_head(&request).and_then(|()| app.guard.check(request.uri(), request.headers()));
+    let mut response = match checked {
+        Ok(()) if at_once(&path) => next.run(request).await,
+        Ok(()) => {
+            let mut work = Elsewhere(app.answering.spawn(next.run(request)));
+            (&mut work.0).await.unwrap_or_else(|_| Problem::internal("the answer was given up").into_response())
+        }
         Err(problem) => problem.into_response(),
     };
     app.metrics.answered(&path, response.status().as_u16(), begin.elapsed());
@@ -172,6 +226,11 @@ async fn around(State(app): Shared, request: Request, next: Next) -> Response {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response
+}
+
+/// What is answered in no time, whatever else there is to do.
+fn at_once(path: &str) -> bool {
+    ["/healthz", "/metrics", "/", "/page/{file}", "/favicon.ico", "other"].contains(&path)
 }
 
 async fn health(State(app): Shared) -> Response {

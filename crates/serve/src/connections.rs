@@ -1,18 +1,23 @@
 //! The open connections, and which of them has to go when there are too many.
 //!
-//! A connection *waits* while its client has not sent a whole request, and *works* from then until the answer is sent.
-//! When all places are taken, the one that has waited longest makes room for the new one: so clients that open
-//! connections and say nothing, or a byte now and then, never keep out one that asks something.
+//! A connection *waits* while its client has not sent a whole request, *works* from then until the answer is sent, and is
+//! *stuck* while its client does not take the answer. When all places are taken, the one that has waited or been stuck
+//! longest makes room for the new one: so clients that open connections and say nothing, or a byte now and then, or do
+//! not listen, never keep out one that asks something.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
+/// A client may be so long behind with listening before its place can be given away.
+const STUCK: Duration = Duration::from_millis(500);
+
 /// One connection, shared by the task that serves it and the list of all.
 #[derive(Debug)]
 pub struct Connection {
     since: Mutex<(Activity, Instant)>,
+    stuck: Mutex<Option<Instant>>,
     /// Told when the connection has to go.
     pub close: Notify,
 }
@@ -25,7 +30,11 @@ enum Activity {
 
 impl Connection {
     fn new() -> Connection {
-        Connection { since: Mutex::new((Activity::Waits, Instant::now())), close: Notify::new() }
+        Connection {
+            since: Mutex::new((Activity::Waits, Instant::now())),
+            stuck: Mutex::new(None),
+            close: Notify::new(),
+        }
     }
 
     fn set(&self, activity: Activity) {
@@ -42,8 +51,18 @@ impl Connection {
         self.set(Activity::Waits);
     }
 
+    /// The client does not take what there is to send, or does so again.
+    pub fn set_stuck(&self, stuck: bool) {
+        let mut since = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = if stuck { since.or_else(|| Some(Instant::now())) } else { None };
+    }
+
     /// Since when nothing useful has happened; `None` while there is work.
     fn idle_since(&self, patience: Duration) -> Option<Instant> {
+        let stuck = *self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(since) = stuck.filter(|since| since.elapsed() > STUCK) {
+            return Some(since);
+        }
         let (activity, since) = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
         // Work has its own time limit: what takes much longer is a client that does not read its answer.
         (activity == Activity::Waits || since.elapsed() > patience).then_some(since)

@@ -13,17 +13,23 @@
 use crate::metrics::ModelMetrics;
 use crate::one_by_one;
 use crate::problem::Problem;
-use bowline::score::{Continuation, Passage, Reader, Reading, Sampling, Word};
+use bowline::predictor::is_logprob;
+use bowline::score::{Continuation, Memory, Passage, Reader, Reading, Sampling, Word};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, error::TrySendError};
+use std::time::Duration;
+use tokio::sync::mpsc::{self, Receiver, Sender, error::TrySendError};
 
 /// A round reads about this many words. More would make the continuations wait, fewer would make small batches.
 const WORDS_OF_ROUND: usize = 4096;
 /// Continuations that are drawn at the same time; the others wait for a place.
 const MOST_DRAWN: usize = 128;
+
+/// Parts of an answer that may wait for a client that does not take them, besides those about the prompts. Then its
+/// continuations wait, too.
+const MOST_UNTAKEN: usize = 2 * MOST_DRAWN;
 
 /// What a request wants from a model.
 #[derive(Debug)]
@@ -71,11 +77,35 @@ pub enum Part {
     Word(usize, usize, Word),
 }
 
+impl Part {
+    /// Whether all probabilities in it can be some.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            Part::Read(_, reading) => reading.logprobs.iter().all(|&x| is_logprob(x)),
+            Part::Word(_, _, word) => is_logprob(word.logprob),
+        }
+    }
+}
+
 /// The place where jobs are handed in.
 #[derive(Debug)]
 pub struct Engine {
-    queue: mpsc::Sender<Waiting>,
+    queue: Sender<Waiting>,
     metrics: Arc<Vec<ModelMetrics>>,
+    stop: StopEngine,
+    /// Of each model, whether its jobs are answered one by one.
+    one_by_one: Vec<bool>,
+}
+
+/// Has the workers leave everything as it is.
+#[derive(Clone, Debug, Default)]
+pub struct StopEngine(Arc<AtomicBool>);
+
+impl StopEngine {
+    /// From now on.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A job and where its answer goes.
@@ -83,9 +113,23 @@ pub struct Waiting {
     /// What is wanted.
     pub job: Job,
     /// Where the answer goes.
-    pub reply: UnboundedSender<Part>,
+    pub reply: Sender<Part>,
+    /// Whether the whole server is asked to stop.
+    stop: Arc<AtomicBool>,
     /// Counts the job as long as it is there.
     _place: Counted,
+}
+
+impl Waiting {
+    /// Whether nobody wants to hear the answer any more.
+    pub fn given_up(&self) -> bool {
+        self.reply.is_closed() || self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Hands out a part of the answer; false if nobody wants it. There is room for it: see [`Engine::submit`].
+    pub fn say(&self, part: Part) -> bool {
+        self.reply.try_send(part).is_ok()
+    }
 }
 
 /// One more in a gauge, until it is dropped.
@@ -111,8 +155,10 @@ impl Engine {
         let (queue, arriving) = mpsc::channel(places.max(1));
         let models = workers.first().map_or(0, Vec::len);
         let metrics: Arc<Vec<ModelMetrics>> = Arc::new((0..models).map(|_| ModelMetrics::default()).collect());
-        let one_by_one = workers.first().into_iter().flatten().map(|reader| !reader.is_side_by_side()).collect();
-        let arriving = Arc::new(Arriving { jobs: Mutex::new(arriving), workers: workers.len(), one_by_one });
+        let one_by_one: Vec<bool> =
+            workers.first().into_iter().flatten().map(|reader| !reader.is_side_by_side()).collect();
+        let arriving = Arriving { jobs: Mutex::new(arriving), workers: workers.len(), one_by_one: one_by_one.clone() };
+        let arriving = Arc::new(arriving);
         let start = |(number, readers): (usize, Vec<Reader>)| {
             let (counted, arriving) = (Arc::clone(&metrics), Arc::clone(&arriving));
             std::thread::Builder::new().name(format!("engine {}", number + 1)).spawn(move || {
@@ -120,16 +166,19 @@ impl Engine {
             })
         };
         let threads = workers.into_iter().enumerate().map(start).collect::<std::io::Result<Vec<_>>>()?;
-        Ok((Engine { queue, metrics }, threads))
+        Ok((Engine { queue, metrics, stop: StopEngine::default(), one_by_one }, threads))
     }
 
     /// Hands a job in. The parts of the answer come as they are found; to give up, drop the receiver.
-    pub fn submit(&self, job: Job) -> Result<UnboundedReceiver<Part>, Problem> {
-        let (reply, parts) = mpsc::unbounded_channel();
+    pub fn submit(&self, job: Job) -> Result<Receiver<Part>, Problem> {
+        // What is answered by itself must not wait for its client: the worker has others. Its parts all have a place.
+        let drawn = |s: &Sequence| s.draws.iter().map(|draw| draw.words).sum::<usize>();
+        let untaken = if self.one_by_one[job.model] { job.sequences.iter().map(drawn).sum() } else { MOST_UNTAKEN };
+        let (reply, parts) = mpsc::channel(job.sequences.len() + untaken);
         let place = Counted(Arc::clone(&self.metrics), job.model);
         place.gauge().fetch_add(1, Ordering::Relaxed);
         let refused = &self.metrics[job.model].refused;
-        match self.queue.try_send(Waiting { job, reply, _place: place }) {
+        match self.queue.try_send(Waiting { job, reply, stop: Arc::clone(&self.stop.0), _place: place }) {
             Ok(()) => Ok(parts),
             Err(TrySendError::Full(_)) => {
                 refused.fetch_add(1, Ordering::Relaxed);
@@ -137,6 +186,11 @@ impl Engine {
             }
             Err(TrySendError::Closed(_)) => Err(Problem::internal("the engine has stopped")),
         }
+    }
+
+    /// To stop the workers in the middle of what they do.
+    pub fn stop_handle(&self) -> StopEngine {
+        self.stop.clone()
     }
 
     /// Whether the thread is there.
@@ -152,7 +206,7 @@ impl Engine {
 
 /// The end of the queue that the workers share.
 struct Arriving {
-    jobs: Mutex<mpsc::Receiver<Waiting>>,
+    jobs: Mutex<Receiver<Waiting>>,
     workers: usize,
     /// Of each model, whether its jobs are answered one by one.
     one_by_one: Vec<bool>,
@@ -205,18 +259,36 @@ struct Drawing {
     model: usize,
     sequence: usize,
     draw: usize,
-    continuation: Continuation,
+    text: Text,
     words_left: usize,
     top: usize,
     /// Its job: the answer goes on as long as one of its continuations does.
     job: Arc<Waiting>,
 }
 
+/// A continuation has a memory of its own from its first word on: of those that wait there can be many.
+enum Text {
+    Waits(Arc<Memory>, Draw),
+    Goes(Continuation),
+}
+
+impl Text {
+    fn go(&mut self) -> &mut Continuation {
+        if let Text::Waits(memory, how) = self {
+            *self = Text::Goes(Continuation::after(Memory::clone(memory), how.sampling, how.seed, how.sample));
+        }
+        match self {
+            Text::Goes(continuation) => continuation,
+            Text::Waits(..) => unreachable!("it has just been begun"),
+        }
+    }
+}
+
 impl Worker {
     fn run(mut self, arriving: &Arriving) {
         while arriving.take(self.waiting.is_empty() && self.drawing.is_empty(), &mut self.waiting) {
             if self.drawing.len() < MOST_DRAWN {
-                let jobs = self.waiting.drain(..).filter(|w| !w.reply.is_closed()).map(Arc::new).collect::<Vec<_>>();
+                let jobs = self.waiting.drain(..).filter(|w| !w.given_up()).map(Arc::new).collect::<Vec<_>>();
                 for (model, (reader, metrics)) in self.readers.iter_mut().zip(self.metrics.iter()).enumerate() {
                     let jobs: Vec<_> = jobs.iter().filter(|w| w.job.model == model).collect();
                     match reader.is_side_by_side() {
@@ -226,33 +298,38 @@ impl Worker {
                     }
                 }
             }
-            for model in 0..self.readers.len() {
-                self.draw(model);
+            let drawn: usize = (0..self.readers.len()).map(|model| self.draw(model)).sum();
+            self.drawing.retain(|drawing| drawing.words_left > 0 && !drawing.job.given_up());
+            if drawn == 0 && !self.drawing.is_empty() {
+                // All that is left to do is for clients who have not taken what there is.
+                std::thread::sleep(Duration::from_millis(2));
             }
-            self.drawing.retain(|drawing| drawing.words_left > 0 && !drawing.job.reply.is_closed());
         }
     }
 
-    /// Draws one word for each continuation of a model.
-    fn draw(&mut self, model: usize) {
+    /// Draws one word for each continuation of a model whose client takes them; says how many.
+    fn draw(&mut self, model: usize) -> usize {
         let (reader, metrics) = (&mut self.readers[model], &self.metrics[model]);
         let eos = reader.model().vocabulary.eos();
-        let mut mine: Vec<&mut Drawing> = self.drawing.iter_mut().filter(|d| d.model == model).collect();
+        let wanted = |d: &&mut Drawing| d.model == model && d.job.reply.capacity() >= MOST_DRAWN;
+        let mut mine: Vec<&mut Drawing> = self.drawing.iter_mut().filter(wanted).collect();
         // The first ones in line: those behind them wait until one is done.
         mine.truncate(MOST_DRAWN);
         if mine.is_empty() {
-            return;
+            return 0;
         }
         let top = mine.iter().map(|d| d.top).max().unwrap_or(0);
-        let mut continuations: Vec<&mut Continuation> = mine.iter_mut().map(|d| &mut d.continuation).collect();
+        let mut continuations: Vec<&mut Continuation> = mine.iter_mut().map(|d| d.text.go()).collect();
         let words = reader.extend(&mut continuations, top);
         metrics.batches.fetch_add(1, Ordering::Relaxed);
         metrics.generated.fetch_add(words.len() as u64, Ordering::Relaxed);
+        let drawn = words.len();
         for (drawing, mut word) in mine.into_iter().zip(words) {
             drawing.words_left = if word.id == eos { 0 } else { drawing.words_left - 1 };
             word.likeliest.truncate(drawing.top);
-            let _ = drawing.job.reply.send(Part::Word(drawing.sequence, drawing.draw, word));
+            let _ = drawing.job.say(Part::Word(drawing.sequence, drawing.draw, word));
         }
+        drawn
     }
 }
 
@@ -276,17 +353,17 @@ fn read(reader: &mut Reader, metrics: &ModelMetrics, drawing: &mut Vec<Drawing>,
             Passage { from: None, inputs, targets, top: s.top, keep: draws }
         })
         .collect();
-    let readings = reader.read(&passages);
+    // The batch is read to its end as long as one client waits for it.
+    let Some(readings) = reader.read_until(&passages, &|| jobs.iter().all(|job| job.given_up())) else { return };
     metrics.batches.fetch_add(1, Ordering::Relaxed);
     for ((job, number, sequence), mut reading) in sequences.into_iter().zip(readings) {
-        if let Some(memory) = reading.memory.take() {
+        if let Some(memory) = reading.memory.take().map(Arc::new) {
             for (draw, how) in sequence.draws.iter().enumerate() {
-                let continuation = Continuation::after(memory.clone(), how.sampling, how.seed, how.sample);
                 drawing.push(Drawing {
                     model: job.job.model,
                     sequence: number,
                     draw,
-                    continuation,
+                    text: Text::Waits(Arc::clone(&memory), *how),
                     words_left: how.words,
                     top: how.top,
                     job: Arc::clone(job),
@@ -297,6 +374,6 @@ fn read(reader: &mut Reader, metrics: &ModelMetrics, drawing: &mut Vec<Drawing>,
         reading.likeliest.truncate(sequence.inputs.len() - 1);
         metrics.scored.fetch_add(reading.logprobs.len() as u64, Ordering::Relaxed);
         // Who has gone is found out when the continuations are looked through.
-        let _ = job.reply.send(Part::Read(number, reading));
+        let _ = job.say(Part::Read(number, reading));
     }
 }

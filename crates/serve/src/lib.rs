@@ -14,6 +14,7 @@ mod guard;
 mod metrics;
 mod one_by_one;
 mod page;
+mod patient;
 mod problem;
 mod prompt;
 mod runs;
@@ -35,8 +36,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::sync::watch;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, watch};
+
+/// Threads that read requests and make answers.
+const ANSWERING: usize = 2;
 
 /// How much one client may take from the others.
 #[derive(Clone, Copy, Debug)]
@@ -45,12 +50,18 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Words of a request: those of its prompts and those to be drawn.
     pub tokens: usize,
+    /// Words and log-probabilities of an answer, whatever `n` and `echo` make of the prompt.
+    pub answer: usize,
+    /// The same of all answers that are being made or sent.
+    pub answers: usize,
     /// Requests that wait for the engine.
     pub queue: usize,
     /// Open connections.
     pub connections: usize,
     /// Time for a request's head, and again for its body, to arrive. An idle connection is closed after it, too.
     pub read_time: Duration,
+    /// Time in which a client must take some of its answer.
+    pub write_time: Duration,
     /// Time for the answer to be ready.
     pub request_time: Duration,
     /// Time for running requests to end when the server stops.
@@ -62,9 +73,12 @@ impl Default for Limits {
         Limits {
             body_bytes: 1 << 20,
             tokens: 16_384,
+            answer: 1 << 18,
+            answers: 1 << 20,
             queue: 256,
             connections: 512,
             read_time: Duration::from_secs(10),
+            write_time: Duration::from_secs(10),
             request_time: Duration::from_secs(60),
             stop_time: Duration::from_secs(10),
         }
@@ -72,6 +86,17 @@ impl Default for Limits {
 }
 
 impl Limits {
+    fn check_answer(&self, items: usize) -> Result<(), Problem> {
+        if items <= self.answer {
+            return Ok(());
+        }
+        let limit = self.answer;
+        Err(Problem::invalid(format!(
+            "the answer would have about {items} words and log-probabilities, more than the {limit} that this server \
+             allows; ask for fewer prompts, `n` or `logprobs`, or without `echo`"
+        )))
+    }
+
     fn check_tokens(&self, tokens: usize) -> Result<(), Problem> {
         if tokens <= self.tokens {
             return Ok(());
@@ -103,6 +128,7 @@ pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
     engine: Vec<JoinHandle<()>>,
+    answering: Runtime,
     stop: (watch::Sender<bool>, watch::Receiver<bool>),
 }
 
@@ -139,9 +165,17 @@ impl Server {
             let side_by_side = readers[0].last().is_some_and(Reader::is_side_by_side);
             served.push(ServedModel { name, ensemble, side_by_side });
         }
-        let threads = Engine::start(readers, limits.queue);
-        let (engine, threads) = threads.map_err(bowline::Error::io("the server", "start a thread"))?;
+        let no_thread = || bowline::Error::io("the server", "start a thread");
+        let (engine, threads) = Engine::start(readers, limits.queue).map_err(no_thread())?;
+        let answering = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(ANSWERING)
+            .thread_name("answers")
+            .enable_time()
+            .build()
+            .map_err(no_thread())?;
         let app = App {
+            answering: answering.handle().clone(),
+            answers: Arc::new(Semaphore::new(limits.answers.min(Semaphore::MAX_PERMITS))),
             models: served,
             engine,
             guard: Guard { names: options.names, key: options.api_key },
@@ -151,7 +185,7 @@ impl Server {
             runs: options.runs.map(|folder| Mutex::new(Runs::new(folder))),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         };
-        Ok(Server { app: Arc::new(app), listener, engine: threads, stop: watch::channel(false) })
+        Ok(Server { app: Arc::new(app), listener, engine: threads, answering, stop: watch::channel(false) })
     }
 
     /// Where it listens.
@@ -174,23 +208,52 @@ impl Server {
         StopHandle(self.stop.0.clone())
     }
 
+    /// Answers a POST request without a connection, and says with which status: for what is to be asked a million times.
+    pub fn answer(&self, path: &str, body: Vec<u8>) -> u16 {
+        use tower_service::Service;
+        let request = axum::http::Request::post(path).header("host", "localhost").body(axum::body::Body::from(body));
+        let Ok(request) = request else { return 0 };
+        let mut router = app::router(Arc::clone(&self.app));
+        self.answering.block_on(async {
+            let response = router.call(request).await.unwrap_or_else(|never| match never {});
+            let (head, body) = response.into_parts();
+            // To the end: an answer may still go wrong while it is sent.
+            let _ = http_body_util::BodyExt::collect(body).await;
+            head.status.as_u16()
+        })
+    }
+
     /// Serves until it is stopped.
     pub fn run(self) -> std::io::Result<()> {
-        let Server { app, listener, engine, stop: (_stop, stopped) } = self;
+        let Server { app, listener, engine, answering, stop: (_stop, stopped) } = self;
         listener.set_nonblocking(true)?;
-        // One thread for all connections: it parses and prints, the work is done elsewhere.
+        let (stop_engine, stop_time) = (app.engine.stop_handle(), app.limits.stop_time);
+        // One thread for all connections: it only moves bytes. Requests are read and answers made elsewhere.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             server::serve(app, listener, stopped).await;
             Ok::<_, std::io::Error>(())
         })?;
-        runtime.shutdown_timeout(Duration::from_secs(1));
-        // With the last request gone, the engine finds its queue closed.
-        for worker in engine {
+        // What is not done by now is not waited for: its requests go, and with them the reason to go on.
+        stop_engine.stop();
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        answering.shutdown_timeout(Duration::from_millis(100));
+        join_within(engine, stop_time.min(Duration::from_secs(2)));
+        Ok(())
+    }
+}
+
+/// Joins the workers. One that does not notice in time that it should stop is left behind: it ends with the process.
+fn join_within(workers: Vec<JoinHandle<()>>, time: Duration) {
+    let begin = Instant::now();
+    for worker in workers {
+        while !worker.is_finished() && begin.elapsed() < time {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if worker.is_finished() {
             let _ = worker.join();
         }
-        Ok(())
     }
 }
 

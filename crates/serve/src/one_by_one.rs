@@ -20,7 +20,9 @@ pub fn answer(reader: &mut Reader, waiting: &Waiting, metrics: &ModelMetrics) {
     }
     for (number, sequence) in waiting.job.sequences.iter().enumerate() {
         for draw in 0..sequence.draws.len() {
-            tell(reader, (number, draw), sequence, waiting, metrics);
+            if !tell(reader, (number, draw), sequence, waiting, metrics) {
+                return;
+            }
         }
     }
 }
@@ -34,27 +36,32 @@ fn read(reader: &mut Reader, number: usize, sequence: &Sequence, waiting: &Waiti
         }
         _ => Passage::default(),
     };
-    let Some(mut readings) = reader.read_until(&[passage], &|| waiting.reply.is_closed()) else { return false };
+    let Some(mut readings) = reader.read_until(&[passage], &|| waiting.given_up()) else { return false };
     let reading = readings.pop().unwrap_or_default();
     metrics.batches.fetch_add(1, Ordering::Relaxed);
     metrics.scored.fetch_add(reading.logprobs.len() as u64, Ordering::Relaxed);
-    waiting.reply.send(Part::Read(number, reading)).is_ok()
+    waiting.say(Part::Read(number, reading))
 }
 
-/// Draws one continuation.
+/// Draws one continuation; whether somebody heard it.
 fn tell(
     reader: &mut Reader,
     (number, draw): (usize, usize),
     sequence: &Sequence,
     waiting: &Waiting,
     metrics: &ModelMetrics,
-) {
+) -> bool {
     let (how, eos) = (&sequence.draws[draw], reader.model().vocabulary.eos());
-    let text = Continuation::new(sequence.inputs.clone(), how.sampling, how.seed, how.sample);
+    // The prompt may be long: while it is read, it is asked whether anybody waits.
+    let prompt = Passage { inputs: &sequence.inputs, keep: true, ..Passage::default() };
+    let Some(mut readings) = reader.read_until(&[prompt], &|| waiting.given_up()) else { return false };
+    let memory = readings.pop().and_then(|reading| reading.memory).unwrap_or_default();
+    let text = Continuation::after(memory, how.sampling, how.seed, how.sample);
     reader.tell(vec![text], how.words, how.top, &mut |_, word| {
         let end = word.id == eos;
         metrics.batches.fetch_add(1, Ordering::Relaxed);
         metrics.generated.fetch_add(1, Ordering::Relaxed);
-        waiting.reply.send(Part::Word(number, draw, word)).is_ok() && !end
+        waiting.say(Part::Word(number, draw, word)) && !waiting.given_up() && !end
     });
+    !waiting.given_up()
 }

@@ -61,6 +61,12 @@ impl Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", message)
     }
 
+    /// The request line and the headers are longer than is allowed.
+    pub fn long_head(limit: usize) -> Problem {
+        let message = format!("the request line and headers have more than {limit} bytes, this server's limit");
+        Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "invalid_request_error", message)
+    }
+
     /// There is too much to do already.
     pub fn busy(message: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded_error", message)

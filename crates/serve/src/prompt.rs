@@ -86,6 +86,11 @@ impl Pieces {
     }
 }
 
+/// What a word counts in the size of an answer: 1, unless it is a very long one.
+pub fn size(model: &LoadedModel, id: u32) -> usize {
+    1 + model.vocabulary.word(id).len() / 32
+}
+
 /// The text of some tokens.
 pub fn decode(model: &LoadedModel, ids: &[u32]) -> String {
     let mut pieces = Pieces::new();

@@ -1,7 +1,10 @@
 //! The listener: takes connections, serves them, and stops in an orderly way.
 
-use crate::app::{App, router};
+use crate::Limits;
+use crate::app::{App, HEAD_BYTES, Room, router};
 use crate::connections::{Connection, Place};
+use crate::patient::Patient;
+use crate::problem::Problem;
 use axum::Router;
 use axum::body::Body;
 use hyper::body::{Frame, Incoming, SizeHint};
@@ -16,13 +19,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Request lines and headers may have so many bytes.
-const HEAD_BYTES: usize = 32 << 10;
-
 /// What a client gets for whom there is no place.
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\
-    Content-Type: application/json\r\nContent-Length: 67\r\n\r\n\
-    {\"error\":{\"message\":\"too many connections\",\"type\":\"overloaded_error\"}}";
+fn full() -> String {
+    let body = Problem::busy("too many connections; try again in a moment").to_json();
+    let head =
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: application/json";
+    format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
 
 /// Serves until `stop` is true, and then until what runs is done, but not for longer than the limits say.
 pub async fn serve(app: Arc<App>, listener: TcpListener, mut stop: watch::Receiver<bool>) {
@@ -35,8 +38,7 @@ pub async fn serve(app: Arc<App>, listener: TcpListener, mut stop: watch::Receiv
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => match app.connections.admit() {
                     Some(place) => {
-                        let read_time = app.limits.read_time;
-                        tasks.spawn(connection(stream, place, router.clone(), read_time, stop.clone()));
+                        tasks.spawn(connection(stream, place, router.clone(), app.limits, stop.clone()));
                     }
                     None => refuse(stream),
                 },
@@ -60,17 +62,11 @@ async fn asked(stop: &mut watch::Receiver<bool>) {
 
 /// Says that there is no place, if the client can hear it at once.
 fn refuse(stream: TcpStream) {
-    let _ = stream.try_write(FULL);
+    let _ = stream.try_write(full().as_bytes());
 }
 
 /// Serves one connection.
-async fn connection(
-    stream: TcpStream,
-    place: Place,
-    router: Router,
-    read_time: Duration,
-    mut stop: watch::Receiver<bool>,
-) {
+async fn connection(stream: TcpStream, place: Place, router: Router, limits: Limits, mut stop: watch::Receiver<bool>) {
     let _ = stream.set_nodelay(true);
     let connection = Arc::clone(&place.connection);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
@@ -79,13 +75,15 @@ async fn connection(
         let (mut router, connection) = (router.clone(), Arc::clone(&connection));
         async move {
             use tower_service::Service;
-            let response = router.call(request.map(Body::new)).await?;
+            let mut response = router.call(request.map(Body::new)).await?;
+            let room = response.extensions_mut().remove::<Room>();
             connection.works();
-            Ok::<_, std::convert::Infallible>(response.map(|body| ReplyBody { body, connection }))
+            Ok::<_, std::convert::Infallible>(response.map(|body| ReplyBody { body, connection, _room: room }))
         }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(read_time).max_buf_size(HEAD_BYTES);
+    http.timer(TokioTimer::new()).header_read_timeout(limits.read_time).max_buf_size(HEAD_BYTES).half_close(true);
+    let stream = Patient::new(stream, Arc::clone(&place.connection), limits.write_time);
     let serving = http.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let mut stopping = false;
@@ -106,6 +104,8 @@ async fn connection(
 struct ReplyBody {
     body: Body,
     connection: Arc<Connection>,
+    /// The room that the answer takes, until it is sent.
+    _room: Option<Room>,
 }
 
 impl Drop for ReplyBody {

@@ -4,6 +4,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
+use serde::Serialize;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,8 +28,16 @@ impl EventStream {
 }
 
 impl EventSender {
-    /// Sends an event, whose data must be one line. False if nobody listens any more.
-    pub async fn send(&self, data: &str) -> bool {
+    /// Sends an event. False if nobody listens any more.
+    pub async fn send(&self, data: &impl Serialize) -> bool {
+        match serde_json::to_string(data) {
+            Ok(text) => self.send_text(&text).await,
+            Err(_) => false,
+        }
+    }
+
+    /// Sends an event, whose data must be one line.
+    pub async fn send_text(&self, data: &str) -> bool {
         self.0.send(Bytes::from(format!("data: {data}\n\n"))).await.is_ok()
     }
 }

@@ -27,7 +27,8 @@ pub async fn tokenize(State(app): Shared, request: Request) -> Result<Response, 
     let model = app.models[app.model(fields.text("model")?)?].model();
     let text = fields.text("prompt")?.ok_or_else(|| Problem::field("prompt", "is missing"))?;
     let tokens = prompt::encode(model, text)?;
-    Ok(json(&json!({"tokens": tokens, "count": tokens.len(), "max_model_len": app.limits.tokens})))
+    let room = app.reserve(tokens.len())?;
+    Ok(room.of(json(&json!({"tokens": tokens, "count": tokens.len(), "max_model_len": app.limits.tokens}))))
 }
 
 /// The text of tokens.
@@ -40,5 +41,6 @@ pub async fn detokenize(State(app): Shared, request: Request) -> Result<Response
     let Some(Value::Array(tokens)) = fields.get("tokens") else { return Err(wrong()) };
     let id = |value: &Value| value.as_u64().filter(|&id| id < model.vocabulary.len() as u64).map(|id| id as u32);
     let ids = tokens.iter().map(id).collect::<Option<Vec<u32>>>().ok_or_else(wrong)?;
-    Ok(json(&json!({"prompt": prompt::decode(model, &ids)})))
+    let room = app.reserve(ids.iter().map(|&id| prompt::size(model, id)).sum())?;
+    Ok(room.of(json(&json!({"prompt": prompt::decode(model, &ids)}))))
 }

@@ -93,7 +93,8 @@ fn a_full_queue_says_so() {
 
 #[test]
 fn an_answer_that_takes_too_long_is_given_up() {
-    let limits = Limits { request_time: Duration::from_millis(1), tokens: 1 << 20, ..Limits::default() };
+    let limits =
+        Limits { request_time: Duration::from_millis(1), tokens: 1 << 20, answer: 1 << 20, ..Limits::default() };
     let server = Running::limited(limits);
     let body =
         json!({"prompt": "the", "max_tokens": 1 << 19, "stop": "zebra", "n": 1, "temperature": 100.0, "top_k": 1});

@@ -4,12 +4,19 @@
 //! cargo xtask results RUN... FILE.csv...    keep the evidence of finished runs under docs/results/ and renew its pages
 //! cargo xtask bench             Bowline and its peers side by side, into bench/runs/
 //! cargo xtask spills            check that the kernels' inner loops stay in registers
+//! cargo xtask fuzz [--cases N] [TARGET...]  throw mutated inputs at every reader
+//! cargo xtask faults            let every file call of every command fail once, and be killed once
+//! cargo xtask soak [--kills N] [--seconds N]  kill and resume; serve good and bad clients
+//! cargo xtask notices           check the licences of all crates and write THIRD-PARTY.md
 //! cargo xtask check             all that `.ci/run` checks besides the tests
 //! ```
 
 mod bench;
+mod fuzz;
+mod notices;
 mod reproduction;
 mod results;
+mod soak;
 mod spills;
 
 use anyhow::{Result, bail};
@@ -21,8 +28,14 @@ fn main() -> Result<()> {
         Some((chore, rest)) if chore == "results" => results::run(rest),
         Some((chore, rest)) if chore == "bench" => bench::run(rest),
         Some((chore, rest)) if chore == "spills" => spills::run(rest),
+        Some((chore, rest)) if chore == "fuzz" => fuzz::run(rest),
+        Some((chore, rest)) if chore == "faults" => fuzz::faults(rest),
+        Some((chore, rest)) if chore == "soak" => soak::run(rest),
+        Some((chore, [])) if chore == "notices" => notices::run(),
         Some((chore, [])) if chore == "check" => check(),
-        _ => bail!("usage: cargo xtask results RUN... | bench [--help] | spills [FILE] | check"),
+        _ => bail!(
+            "usage: cargo xtask results RUN... | bench [--help] | spills [FILE] | fuzz | faults | soak | notices | check"
+        ),
     }
 }
 

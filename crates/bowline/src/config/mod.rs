@@ -287,6 +287,9 @@ pub struct Config {
 /// The version of `config.toml` that this program writes.
 pub const VERSION: u32 = 1;
 
+/// A `config.toml` has not more bytes than this.
+pub(crate) const LONGEST_CONFIG: u64 = 1 << 20;
+
 impl Config {
     /// What the model will be made of, given the number of words.
     pub fn architecture(&self, vocab: usize) -> Architecture {
@@ -450,7 +453,7 @@ impl Config {
     pub fn read(path: &Path) -> Result<Config> {
         const PUT_BACK: &str =
             "put back the file that was there when the run began; settings are changed with `bowline train --set`";
-        let bytes = std::fs::read(path).map_err(Error::io(path, "read"))?;
+        let bytes = crate::storage::files::read(path, LONGEST_CONFIG)?;
         let line_of = |at: usize| 1 + bytes[..at].iter().filter(|&&byte| byte == b'\n').count();
         let text = std::str::from_utf8(&bytes)
             .map_err(|e| Error::run(path, format!("line {}: it is not UTF-8", line_of(e.valid_up_to())), PUT_BACK))?;

@@ -4,11 +4,11 @@
 //! gives its words and then `<eos>`, so an empty line is `<eos>` alone (WikiText-2 has many). A line that already ends
 //! with a literal `<eos>` gets no second one.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::digest::sha256_hex;
 use super::tokenize::for_each_token;
+use crate::storage::files;
 use crate::vocabulary::{EOS, not_utf8};
 use crate::{Error, Result};
 
@@ -27,7 +27,7 @@ pub(crate) struct Text {
 impl Text {
     /// Reads a file, which must not be empty.
     pub fn read(path: &Path) -> Result<Text> {
-        let bytes = fs::read(path).map_err(Error::io(path, "read"))?;
+        let bytes = files::read_stream(path).map_err(Error::io(path, "read"))?;
         Text::from_bytes(path, bytes)
     }
 

@@ -4,7 +4,7 @@
 //! disk, so a file with its right name is never half there. What a broken connection left in `NAME.part` is the start
 //! of the next attempt, whichever mirror that goes to.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use super::catalog::{KnownFile, Mirror, MirrorKind, PublicCorpus, fill};
 use super::http::{Failure, Size, agent, download};
 use super::verify::{FileStatus, differs, verify};
 use crate::corpus::{sha256_hex, sha256_of_file};
+use crate::storage::files::{self, Output};
 use crate::{Error, Result};
 
 /// The largest archive that is downloaded. The largest in the catalog has 35 MB.
@@ -84,7 +85,7 @@ pub fn fetch(
     options: &FetchOptions,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<()> {
-    fs::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
+    files::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
     let _lock = lock(corpus, dir)?;
     let mut missing = Vec::new();
     for (file, check) in corpus.files.iter().zip(verify(corpus, dir)?) {
@@ -196,7 +197,7 @@ impl Visit<'_, '_> {
                             None => wrong.push(format!("the archive has no {}", wanted.member)),
                             Some((hash, contents)) if hash == file.sha256 => {
                                 let name = self.part(file.name);
-                                fs::write(&name, contents)
+                                files::write(&name, &contents)
                                     .map_err(|error| Failure::Local(Error::io(&name, "write")(error)))?;
                                 publish(&name, &self.dir.join(file.name)).map_err(Failure::Local)?;
                                 self.arrived(file);
@@ -250,28 +251,22 @@ fn archive_name(url: &str) -> &str {
 }
 
 fn discard(part: &Path) -> std::result::Result<(), Failure> {
-    fs::remove_file(part).map_err(|error| Failure::Local(Error::io(part, "remove")(error)))
+    files::remove_file(part).map_err(|error| Failure::Local(Error::io(part, "remove")(error)))
 }
 
 /// Gives a verified file its name, once its bytes are on the disk.
 fn publish(part: &Path, path: &Path) -> Result<()> {
     // Opened for writing, since Windows refuses to flush a file opened for reading.
-    let file = File::options().append(true).open(part).map_err(Error::io(part, "open"))?;
-    file.sync_all().map_err(Error::io(part, "flush"))?;
-    drop(file);
-    fs::rename(part, path).map_err(Error::io(path, "give the file its name"))?;
-    #[cfg(unix)]
-    if let Some(dir) = path.parent() {
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io(dir, "flush"))?;
-    }
-    Ok(())
+    Output::append(part).and_then(|mut file| file.sync()).map_err(Error::io(part, "flush"))?;
+    files::rename(part, path).map_err(Error::io(path, "give the file its name"))?;
+    files::sync_folder(path).map_err(Error::io(path, "flush the folder of"))
 }
 
 /// Keeps other downloads out of the folder until it is dropped.
-fn lock(corpus: &PublicCorpus, dir: &Path) -> Result<File> {
+fn lock(corpus: &PublicCorpus, dir: &Path) -> Result<Output> {
     let path = dir.join(LOCK_FILE);
-    let file = File::create(&path).map_err(Error::io(&path, "create"))?;
-    match file.try_lock() {
+    let file = Output::create(&path).map_err(Error::io(&path, "create"))?;
+    match file.file().try_lock() {
         Err(TryLockError::WouldBlock) => Err(Error::download(
             corpus.name,
             format!("another download into {} is under way", dir.display()),

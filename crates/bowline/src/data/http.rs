@@ -1,6 +1,6 @@
 //! One download from one address into one file, going on where an earlier one stopped.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use ureq::http::StatusCode;
 use ureq::http::header::{CONTENT_RANGE, HeaderMap, RANGE};
 
 use crate::Error;
+use crate::storage::files::{self, Output};
 
 /// Why a download did not succeed.
 #[derive(Debug)]
@@ -138,7 +139,7 @@ fn request(
         done += count as u64;
         if done > size.limit() {
             drop(file);
-            fs::remove_file(part).map_err(local)?;
+            files::remove_file(part).map_err(local)?;
             return Err(Failure::Mirror(format!("another file: more than {} bytes", size.limit())));
         }
         file.write_all(&buffer[..count]).map_err(local)?;
@@ -155,8 +156,8 @@ fn request(
 }
 
 /// The file to be continued at `start`, which is its length or 0.
-fn open(part: &Path, start: u64) -> io::Result<File> {
-    if start > 0 { OpenOptions::new().append(true).open(part) } else { File::create(part) }
+fn open(part: &Path, start: u64) -> io::Result<Output> {
+    if start > 0 { Output::append(part) } else { Output::create(part) }
 }
 
 /// The first byte of a `Content-Range: bytes 100-199/200`.

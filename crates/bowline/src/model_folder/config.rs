@@ -26,7 +26,8 @@ const KEYS: [&str; 8] =
 /// Far above any model this program can train, and small enough that no product of them overflows.
 pub(super) const MOST_WORDS: u64 = 1 << 24;
 const MOST_HIDDEN: u64 = 1 << 16;
-const MOST_LAYERS: u64 = 64;
+/// The most layers of a model.
+pub const MOST_LAYERS: u64 = 64;
 
 pub(super) const RESTORE: &str = "bring back the `config.json` that was saved with this model";
 

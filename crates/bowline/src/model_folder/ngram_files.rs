@@ -11,8 +11,8 @@ use crate::corpus::sha256_of_file;
 use crate::error::{Error, Result};
 use crate::ngram::{MAX_ORDER, NgramModel, arpa, tensors};
 use crate::predictor::recency_cache::RecencySettings;
-use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
+use crate::storage::{files, new_folder};
 use crate::vocabulary::Vocabulary;
 use crate::wording::grouped;
 use serde_json::{Value, json};
@@ -57,8 +57,8 @@ impl NgramFolder {
             return Err(Error::model(dir, "vocabulary", problem, advice));
         }
         if !dir.is_dir() {
-            fs::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
-            atomic::sync_folder(dir).map_err(Error::io(dir, "create the folder"))?;
+            files::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
+            files::sync_folder(dir).map_err(Error::io(dir, "create the folder"))?;
         }
         let words = self.vocabulary.to_text();
         let config = json!({
@@ -109,9 +109,12 @@ impl NgramFolder {
             ..ModelCard::default()
         };
         let kind = "ngram".to_owned();
-        let folder = NgramFolder { folder: dir.to_owned(), kind, model, vocabulary, tokenize, recency: None };
-        folder.save(&card)?;
-        Ok(folder)
+        let mut folder = NgramFolder { folder: dir.to_owned(), kind, model, vocabulary, tokenize, recency: None };
+        new_folder::create(dir, |partial| {
+            folder.folder = partial.to_owned();
+            folder.save(&card)
+        })?;
+        Ok(NgramFolder { folder: dir.to_owned(), ..folder })
     }
 
     /// Reads the folder of an n-gram model, all of it checked.

@@ -29,6 +29,9 @@ impl Mix {
 /// Words whose distributions are computed at a time for a log mixture.
 const LOG_BLOCK: usize = 50;
 
+/// A weight above this leaves nothing of a distribution but its highest point.
+const MOST_WEIGHT: f64 = 1000.0;
+
 /// Some predictors, joined.
 pub struct Mixture {
     members: Vec<Box<dyn Predictor>>,
@@ -47,6 +50,9 @@ pub fn check_weights(weights: &[f64], members: usize, mix: Mix) -> Result<()> {
     }
     if let Some(w) = weights.iter().find(|w| !w.is_finite() || **w < 0.0) {
         return wrong(format!("{w} is impossible"), "weights of at least 0");
+    }
+    if let Some(w) = weights.iter().find(|w| **w > MOST_WEIGHT) {
+        return wrong(format!("{w} is impossible"), "weights of at most 1000");
     }
     let sum: f64 = weights.iter().sum();
     if mix == Mix::Linear && (sum - 1.0).abs() > 1e-6 {
@@ -226,6 +232,10 @@ impl Predictor for Mixture {
 
     fn observe(&mut self, words: &[u32]) {
         self.members.iter_mut().for_each(|m| m.observe(words));
+    }
+
+    fn observe_until(&mut self, words: &[u32], stop: &dyn Fn() -> bool) -> bool {
+        self.members.iter_mut().all(|m| m.observe_until(words, stop))
     }
 
     fn snapshot(&mut self) -> Snapshot {

@@ -12,6 +12,7 @@
 //! members again ([`em`]).
 
 mod body;
+mod check;
 mod dynamic;
 mod em;
 mod ensemble;
@@ -30,6 +31,7 @@ mod tests;
 mod tune;
 mod tuned;
 
+pub use check::{check_logprobs, is_logprob};
 pub use em::{Fit, em};
 pub use ensemble::Ensemble;
 pub use history::CacheGrid;
@@ -65,6 +67,17 @@ pub trait Predictor: Send {
 
     /// Reads words that follow those read before.
     fn observe(&mut self, words: &[u32]);
+
+    /// The same, given up in the middle as soon as `stop` says so: then it is false, and what was read is not known.
+    fn observe_until(&mut self, words: &[u32], stop: &dyn Fn() -> bool) -> bool {
+        words.chunks(body::BLOCK).all(|words| {
+            let goes_on = !stop();
+            if goes_on {
+                self.observe(words);
+            }
+            goes_on
+        })
+    }
 
     /// The distribution of the next word, (V) into `out`.
     fn distribution(&mut self, out: &mut [f32]);

@@ -45,6 +45,11 @@ impl MonteCarlo {
 }
 
 impl Body for MonteCarlo {
+    /// A block of words is read by every sample: it is as much work as a block is elsewhere.
+    fn block(&self) -> usize {
+        self.steps
+    }
+
     fn reset(&mut self) {
         self.state.reset();
     }

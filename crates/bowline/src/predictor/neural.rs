@@ -139,12 +139,20 @@ impl Predictor for Neural {
     }
 
     fn observe(&mut self, words: &[u32]) {
+        self.observe_until(words, &|| false);
+    }
+
+    fn observe_until(&mut self, words: &[u32], stop: &dyn Fn() -> bool) -> bool {
         for words in words.chunks(self.body.block()) {
+            if stop() {
+                return false;
+            }
             self.body.read(words, None);
             if let Some((_, history)) = &mut self.cache {
                 history.push(words, self.body.hidden());
             }
         }
+        true
     }
 
     fn snapshot(&mut self) -> Snapshot {

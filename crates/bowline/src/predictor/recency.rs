@@ -35,6 +35,11 @@ impl Predictor for Recency {
         words.iter().for_each(|&word| self.cache.update(word));
     }
 
+    fn observe_until(&mut self, words: &[u32], stop: &dyn Fn() -> bool) -> bool {
+        words.iter().for_each(|&word| self.cache.update(word));
+        self.inner.observe_until(words, stop)
+    }
+
     fn snapshot(&mut self) -> Snapshot {
         Arc::new((self.inner.snapshot(), self.cache.clone()))
     }

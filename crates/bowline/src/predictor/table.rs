@@ -3,12 +3,13 @@
 use crate::error::{Error, Result};
 use crate::model_folder::BEST;
 use crate::run::infinite_if_null;
-use crate::storage::atomic;
+use crate::storage::{atomic, files};
 use serde::{Deserialize, Serialize};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "predictors.json";
+/// The file has not more bytes than this.
+const LONGEST: u64 = 64 << 20;
 const VERSION: u32 = 1;
 
 /// One way of predicting: its perplexities and its cost.
@@ -75,10 +76,7 @@ impl PredictorTable {
     /// The file in a folder; nothing if there is none.
     pub fn load(folder: &Path) -> Result<Option<PredictorTable>> {
         let path = folder.join(FILE);
-        let bytes = match std::fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            bytes => bytes.map_err(Error::io(&path, "read"))?,
-        };
+        let Some(bytes) = files::read_if_there(&path, LONGEST)? else { return Ok(None) };
         let wrong = |problem: String| {
             Error::run(&path, problem, "remove the file, or write it anew with `bowline eval RUN --data DIR --all`")
         };

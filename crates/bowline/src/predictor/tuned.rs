@@ -4,12 +4,13 @@ use super::{CacheSettings, DynamicSettings, MonteCarloSettings};
 use crate::error::{Error, Result};
 use crate::model::KeepProb;
 use crate::predictor::recency_cache::RecencySettings;
-use crate::storage::atomic;
+use crate::storage::{atomic, files};
 use serde::{Deserialize, Serialize};
-use std::io::ErrorKind;
 use std::path::Path;
 
 const FILE: &str = "tuned.json";
+/// The file has not more bytes than this.
+const LONGEST: u64 = 64 << 20;
 const VERSION: u32 = 1;
 const AGAIN: &str = "remove the file, and find the settings again with `bowline eval MODEL --data DIR --tune`";
 
@@ -57,10 +58,7 @@ impl TunedSettings {
     /// The file in a model's folder; nothing if there is none.
     pub fn load(folder: &Path) -> Result<Option<TunedSettings>> {
         let path = folder.join(FILE);
-        let bytes = match std::fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            bytes => bytes.map_err(Error::io(&path, "read"))?,
-        };
+        let Some(bytes) = files::read_if_there(&path, LONGEST)? else { return Ok(None) };
         let wrong = |problem: String| Error::model(&path, "contents", problem, AGAIN);
         let stored: TunedSettings = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
         if stored.version != VERSION {

@@ -5,15 +5,15 @@
 //! is, to the bit, the one that would have come of asking for them at the start; so it is with the augmented loss where
 //! that begins with the second training (`augment.begin`).
 
-use super::checkpoint::{self, Position};
-use super::folder::RunFolder;
+use super::checkpoint::{self, Position, Restored};
+use super::folder::{LONGEST_LOG, RunFolder};
 use super::log::Log;
 use super::{check_length, kneser_ney, open_corpus};
 use crate::config::{Config, Training};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::model_folder::ModelFolder;
-use crate::storage::atomic;
+use crate::storage::{atomic, files, new_folder};
 use std::fs;
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub fn branch_as(from: &Path, dir: &Path, config: &Config) -> Result<()> {
 }
 
 fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Config>) -> Result<()> {
-    let (source, folder) = (RunFolder::new(from), RunFolder::new(dir));
+    let (source, target) = (RunFolder::new(from), RunFolder::new(dir));
     source.require()?;
     let _source_lock = source.lock()?;
     if kneser_ney::is_one(&source) {
@@ -61,7 +61,7 @@ fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Co
         let advice = format!("`bowline resume {}`, or a new run by `bowline train`", from.display());
         return Err(Error::run(from, "it has no checkpoint yet", advice));
     };
-    let mut position = restored.position;
+    let mut position = restored.position.clone();
     check_best(&source, &position)?;
     let training = position.training();
     let plain = !old.augments(training) && !config.augments(training);
@@ -72,9 +72,23 @@ fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Co
         config.origin = origin(from, &old, &position, &changes);
     }
 
+    target.remove_leftovers()?;
+    new_folder::create(dir, |partial| {
+        write_branch(&source, &RunFolder::new(partial), &config, restored, position, began_second)
+    })
+}
+
+/// Fills the folder of a branch.
+fn write_branch(
+    source: &RunFolder,
+    folder: &RunFolder,
+    config: &Config,
+    restored: Restored,
+    mut position: Position,
+    began_second: bool,
+) -> Result<()> {
     folder.create()?;
-    let _lock = folder.lock()?;
-    copy_log(&source, &folder, position.log)?;
+    copy_log(source, folder, position.log)?;
     if began_second {
         let mut log = Log::open(&folder.events(), position.log)?;
         log.write(&Event::SecondTraining { epoch: position.first_epoch })?;
@@ -85,7 +99,7 @@ fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Co
     }
     // A mean that is asked for now begins with the weights of now.
     let average = (config.average > 0.0).then(|| restored.average.as_ref().unwrap_or(&restored.params));
-    checkpoint::save(&folder, &restored.params, average, &restored.state, &position)?;
+    checkpoint::save(folder, config, &restored.params, average, &restored.state, &position)?;
     // The settings come last: with them the folder is a run.
     let text = config.to_toml()?;
     atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))
@@ -165,18 +179,18 @@ fn origin(from: &Path, old: &Config, position: &Position, changes: &[(String, St
 /// The first `len` bytes of the log: the events up to the checkpoint.
 fn copy_log(source: &RunFolder, folder: &RunFolder, len: u64) -> Result<()> {
     let path = source.events();
-    let mut bytes = fs::read(&path).map_err(Error::io(&path, "read"))?;
+    let mut bytes = files::read(&path, LONGEST_LOG)?;
     bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
     let path = folder.events();
-    fs::write(&path, bytes).map_err(Error::io(&path, "write"))
+    files::write(&path, &bytes).map_err(Error::io(&path, "write"))
 }
 
 fn copy_files(source: &Path, target: &Path) -> Result<()> {
-    fs::create_dir_all(target).map_err(Error::io(target, "create the folder"))?;
+    files::create_dir_all(target).map_err(Error::io(target, "create the folder"))?;
     for entry in fs::read_dir(source).map_err(Error::io(source, "read"))? {
         let path = entry.map_err(Error::io(source, "read"))?.path();
         if let (true, Some(name)) = (path.is_file(), path.file_name()) {
-            fs::copy(&path, target.join(name)).map_err(Error::io(&path, "copy"))?;
+            files::copy(&path, &target.join(name)).map_err(Error::io(&path, "copy"))?;
         }
     }
     Ok(())

@@ -7,13 +7,14 @@
 use super::folder::RunFolder;
 use crate::architecture::{Architecture, Tensor};
 use crate::config::{Config, Training};
-use crate::corpus::Corpus;
+use crate::corpus::{Corpus, Split};
 use crate::error::{Error, Result};
 use crate::model::State;
 use crate::params::Params;
 use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter};
 use serde::{Deserialize, Deserializer, Serialize};
+use std::path::Path;
 
 /// Where a run is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -86,10 +87,16 @@ pub(crate) fn infinite_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> st
 }
 
 const POSITION: &str = "bowline.position";
+const CONFIG: &str = "bowline.config";
+
+/// Settings that may change between two sessions of a run: they change none of its results. What is at another path is
+/// still known by its hash.
+const FREE: [&str; 2] = ["data.source", "checkpoint.every_seconds"];
 
 /// Writes a checkpoint; the one before it is kept.
 pub(super) fn save(
     folder: &RunFolder,
+    config: &Config,
     params: &Params,
     average: Option<&Params>,
     state: &State,
@@ -100,6 +107,7 @@ pub(super) fn save(
         .map_err(|e| Error::run(&path, format!("the position cannot be written: {e}"), "report this"))?;
     let mut file = TensorFileWriter::new();
     file.metadata(POSITION, position);
+    file.metadata(CONFIG, config.to_toml()?);
     for tensor in params.tensors() {
         file.tensor(&tensor.name, &tensor.shape, params.get(tensor));
     }
@@ -149,10 +157,15 @@ pub(super) fn restore(
         let position: Position = serde_json::from_str(&text).map_err(|e| {
             Error::model(path, POSITION, e.to_string(), "use the program version that wrote this checkpoint")
         })?;
+        if let Some(then) = file.metadata().get(CONFIG)
+            && let Some(error) = other_settings(folder, path, config, then)?
+        {
+            return Ok(Err(error));
+        }
         // Asked before the shapes, which follow from the text: it is the cause, they are the symptom.
         let splits = [&corpus.train, &corpus.valid, &corpus.test];
         if let Some((_, split)) = position.data_sha256.iter().zip(splits).find(|(sha256, s)| **sha256 != s.sha256) {
-            return Ok(Err(split));
+            return Ok(Err(other_text(folder, split)));
         }
         if position.first_epoch == 0 || position.epoch < position.first_epoch {
             let problem = format!("epoch {} of a training that begins with {}", position.epoch, position.first_epoch);
@@ -187,16 +200,38 @@ pub(super) fn restore(
         }
         Ok(Ok((params, average, state, position)))
     })?;
-    let (params, average, state, position) = newest.value.map_err(|split| {
-        Error::run(
-            folder.dir(),
-            format!("the text is another one than when the run began ({})", split.path.display()),
-            "bring back the old text, or start a new run",
-        )
-    })?;
+    let (params, average, state, position) = newest.value?;
     // A damaged newest checkpoint must not become the previous one in place of the good one that was used.
     if newest.passed_over.is_some() {
         atomic::set_aside(&last)?;
     }
     Ok(Some(Restored { params, average, state, position, passed_over: newest.passed_over }))
+}
+
+fn other_text(folder: &RunFolder, split: &Split) -> Error {
+    let problem = format!("the text is another one than when the run began ({})", split.path.display());
+    Error::run(folder.dir(), problem, "bring back the old text, or start a new run")
+}
+
+/// The error that says which settings are not those (`then`) that the checkpoint was made with.
+fn other_settings(folder: &RunFolder, path: &Path, now: &Config, then: &str) -> Result<Option<Error>> {
+    let then: Config = toml::from_str(then)
+        .map_err(|e| Error::model(path, CONFIG, e.message(), "use the program version that wrote this checkpoint"))?;
+    let mut changes = now.differences(&then);
+    changes.retain(|(key, ..)| !FREE.contains(&key.as_str()));
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let list = |one: fn(&(String, String, String)) -> String, between| {
+        changes.iter().map(one).collect::<Vec<_>>().join(between)
+    };
+    let problem = format!(
+        "the settings were edited: {}",
+        list(|(key, ours, old)| format!("{key} is {ours} and was {old}"), ", ")
+    );
+    let (dir, sets) = (folder.dir().display(), list(|(key, ours, _)| format!("--set {key}={ours}"), " "));
+    let advice = format!(
+        "put back what was there, then `bowline branch {dir} --out ANOTHER {sets}` for a run that goes on with other settings"
+    );
+    Ok(Some(Error::run(folder.config(), problem, advice)))
 }

@@ -10,6 +10,7 @@ use super::log::Log;
 use super::summary::{Summary, Timing};
 use super::train::{Outcome, Session, Watch, hashes, seconds_since_1970};
 use super::{describe, open_corpus};
+use crate::config::LONGEST_CONFIG;
 use crate::config::{DataConfig, VERSION};
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
@@ -18,7 +19,7 @@ use crate::event::{EpochEnd, Event};
 use crate::model_folder::{ModelCard, NgramFolder};
 use crate::ngram::{Discounts, MAX_ORDER, NgramModel};
 use crate::predictor::recency_cache::{self, Tuned};
-use crate::storage::atomic;
+use crate::storage::{atomic, files};
 use bowline_kernels::model_name;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -75,7 +76,7 @@ impl NgramConfig {
             model: String,
         }
         // A file that is not even that is for the reader of the other kind to complain about.
-        let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+        let Ok(text) = files::read_text(path, LONGEST_CONFIG) else { return Ok(None) };
         if !toml::from_str::<Kind>(&text).is_ok_and(|kind| kind.model == KIND) {
             return Ok(None);
         }

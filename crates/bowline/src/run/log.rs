@@ -2,23 +2,22 @@
 
 use crate::error::{Error, Result};
 use crate::event::Event;
-use std::fs::{File, OpenOptions};
+use crate::storage::files::Output;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The open log.
 pub(super) struct Log {
     path: PathBuf,
-    file: File,
+    file: Output,
     len: u64,
 }
 
 impl Log {
     /// Opens the log and cuts off what came after byte `len`: events of steps that will be done again.
     pub(super) fn open(path: &Path, len: u64) -> Result<Log> {
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(Error::io(path, "open"))?;
-        let there = file.metadata().map_err(Error::io(path, "read the size of"))?.len();
+        let mut file = Output::update(path).map_err(Error::io(path, "open"))?;
+        let there = file.len().map_err(Error::io(path, "read the size of"))?;
         let len = len.min(there);
         file.set_len(len).map_err(Error::io(path, "shorten"))?;
         file.seek(SeekFrom::Start(len)).map_err(Error::io(path, "go to the end of"))?;
@@ -37,7 +36,7 @@ impl Log {
 
     /// Makes sure that all lines are on the disk and says how many bytes they are.
     pub(super) fn sync(&mut self) -> Result<u64> {
-        self.file.sync_data().map_err(Error::io(&self.path, "write to"))?;
+        self.file.sync().map_err(Error::io(&self.path, "write to"))?;
         Ok(self.len)
     }
 }

@@ -27,20 +27,23 @@ pub(super) fn constrain(config: &Config, team: &Team, isa: Isa, params: &mut Par
     }
 }
 
-/// Bytes of weights, their mean, gradient, packed weights and buffers, about.
-pub(super) fn memory(config: &Config, vocab: usize) -> usize {
+/// Bytes of weights, their mean, gradient, packed weights and buffers, about. Settings that are possible one by one can
+/// together ask for more than 64 bits can count: then it is the most they can.
+pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     let architecture = config.architecture(vocab);
-    let (d, rows) = (config.hidden, config.batch * config.unroll);
+    let parameters = architecture.parameters() as u128;
+    let augmented_loss = config.augmented_loss(Training::Second, 0, vocab);
+    let (d, vocab, layers) = (config.hidden as u128, vocab as u128, config.layers as u128);
+    let rows = config.batch as u128 * config.unroll as u128;
     let classifier = vocab * d;
-    let augmented = match config.augmented_loss(Training::Second, 0, vocab) {
+    let augmented = match augmented_loss {
         None | Some(AugmentedLoss { form: AugmentedForm::Gram { .. }, .. }) => 0,
         Some(AugmentedLoss { form: AugmentedForm::Given, .. }) => rows * vocab,
         Some(a) => rows.min(vocab) * vocab * if a.flow { 3 } else { 1 },
     };
     // A pair of bf16 takes the place of one f32.
-    let packed =
-        (2 * classifier + config.layers * (3 * 4 * d * d)) / if config.precision == Precision::F32 { 1 } else { 2 };
-    let activations = rows * (3 * d + config.layers * 7 * d) + rows * vocab;
+    let packed = (2 * classifier + layers * (3 * 4 * d * d)) / if config.precision == Precision::F32 { 1 } else { 2 };
+    let activations = rows * (3 * d + layers * 7 * d) + rows * vocab;
     let copies = if config.average > 0.0 { 3 } else { 2 };
-    4 * (copies * architecture.parameters() + packed + activations + augmented)
+    u64::try_from(4 * (copies * parameters + packed + activations + augmented)).unwrap_or(u64::MAX)
 }

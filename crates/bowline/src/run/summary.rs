@@ -3,9 +3,12 @@
 use super::checkpoint::{CurvePoint, infinite_if_null};
 use crate::error::{Error, Result};
 use crate::paper::Comparison;
-use crate::storage::atomic;
+use crate::storage::{atomic, files};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+
+/// A summary has not more bytes than this.
+const LONGEST: u64 = 64 << 20;
 
 /// The result of a run. All but `timing` depends on the settings and the data alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,7 +73,7 @@ impl Summary {
 
     /// Reads one.
     pub fn read(path: &Path) -> Result<Summary> {
-        let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let text = files::read_text(path, LONGEST)?;
         serde_json::from_str(&text).map_err(|e| {
             Error::run(path, format!("line {}: {e}", e.line()), "`bowline resume` on its run, which writes it anew")
         })

@@ -6,7 +6,7 @@ use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
 use super::true_targets::TrueTargets;
-use super::{check_length, describe, kneser_ney, open_corpus, setup};
+use super::{check_length, describe, kneser_ney, memory, open_corpus, setup};
 use crate::batch::{Streams, Window};
 use crate::config::{Config, Selection, TargetSource, Training};
 use crate::corpus::{Corpus, Split};
@@ -72,6 +72,7 @@ pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watc
     }
     let corpus = open_corpus(&config.data)?;
     check_length(config, &corpus)?;
+    memory::require(setup::memory(config, corpus.vocabulary.len()), memory::available())?;
     folder.create()?;
     let _lock = folder.lock()?;
     watch.begin(folder.dir())?;
@@ -92,10 +93,14 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     config.check_cpu(session.isa)?;
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
+    memory::require(setup::memory(&config, corpus.vocabulary.len()), memory::available())?;
     let architecture = config.architecture(corpus.vocabulary.len());
     let restored = checkpoint::restore(&folder, architecture, &config, &corpus)?;
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
         watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
+    }
+    if restored.is_none() {
+        folder.require_nothing_to_lose()?;
     }
     Trainer::new(folder, &config, &corpus, session, restored)?.run(watch)
 }
@@ -218,7 +223,7 @@ impl<'a> Trainer<'a> {
                 parameters: self.params.architecture().parameters(),
                 epochs: self.config.total_epochs(),
                 steps_per_epoch: streams.windows(),
-                memory: setup::memory(self.config, corpus.vocabulary.len()),
+                memory: setup::memory(self.config, corpus.vocabulary.len()) as usize,
                 machine: self.machine(),
             },
             watch,
@@ -477,7 +482,7 @@ impl<'a> Trainer<'a> {
     /// Writes a checkpoint of the present position.
     fn save(&mut self) -> Result<()> {
         self.position.log = self.log.sync()?;
-        checkpoint::save(&self.folder, &self.params, self.average.as_ref(), &self.state, &self.position)?;
+        checkpoint::save(&self.folder, self.config, &self.params, self.average.as_ref(), &self.state, &self.position)?;
         self.clock.checkpoint = Instant::now();
         Ok(())
     }

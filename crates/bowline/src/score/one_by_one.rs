@@ -94,7 +94,9 @@ impl Read for OneByOne {
                 reading.logprobs = self.logprobs(passage, stop)?;
             } else if passage.keep {
                 self.go_to(passage.from);
-                self.predictor.observe(passage.inputs);
+                if !self.predictor.observe_until(passage.inputs, stop) {
+                    return None;
+                }
             }
             reading.memory = passage.keep.then(|| self.memory());
             readings.push(reading);

@@ -107,7 +107,7 @@ impl Reader {
         self.read_until(passages, &|| false).unwrap_or_default()
     }
 
-    /// [`Reader::read`], given up as soon as `stop` says so.
+    /// The same, given up without a result as soon as `stop` says so. It is asked before every window.
     pub fn read_until(&mut self, passages: &[Passage<'_>], stop: &dyn Fn() -> bool) -> Option<Vec<Reading>> {
         for passage in passages {
             assert!(passage.targets.is_empty() || passage.targets.len() == passage.inputs.len());

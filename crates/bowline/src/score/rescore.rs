@@ -11,6 +11,7 @@
 use super::nbest::utterance;
 use super::{Lines, Memory, Reader, Scored, Sentence};
 use crate::error::{Error, Result};
+use crate::predictor::is_logprob;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -166,6 +167,11 @@ impl Knowledge {
         let name = hypotheses.first().map_or(String::new(), |first| utterance(&first.key).to_owned());
         let mut rescored = Vec::with_capacity(hypotheses.len());
         for (Hypothesis { key, sentence }, scored) in hypotheses.into_iter().zip(scores) {
+            if !is_logprob(scored.logprob) {
+                let problem = format!("the model gives it the log-probability {}", scored.logprob);
+                let advice = "a lower --dynamic-rate, or a model whose weights are sound";
+                return Err(Error::model(key, "predictions", problem, advice));
+            }
             let model = -scored.logprob;
             let old = known(&self.old, &key)?;
             let language = known(&self.graph, &key)? + self.weight * model + (1.0 - self.weight) * old;

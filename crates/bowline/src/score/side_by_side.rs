@@ -51,7 +51,13 @@ impl SideBySide {
     }
 
     /// Reads the passages whose numbers are in `group`, longest first.
-    fn read_group(&mut self, passages: &[Passage<'_>], group: &[usize], readings: &mut [Reading]) {
+    fn read_group(
+        &mut self,
+        passages: &[Passage<'_>],
+        group: &[usize],
+        readings: &mut [Reading],
+        stop: &dyn Fn() -> bool,
+    ) -> Option<()> {
         let architecture = self.params.architecture();
         let mut state = State::zeros(architecture, group.len());
         for (row, &i) in group.iter().enumerate() {
@@ -69,7 +75,10 @@ impl SideBySide {
             }
             active = done.start;
             if active == 0 {
-                return;
+                return Some(());
+            }
+            if stop() {
+                return None;
             }
             for layer in &mut state.layers {
                 layer.h.truncate(active * architecture.hidden);
@@ -120,10 +129,7 @@ impl Read for SideBySide {
         let mut order: Vec<usize> = (0..passages.len()).collect();
         order.sort_by_key(|&i| (Reverse(passages[i].inputs.len()), i));
         for group in order.chunks(self.batch) {
-            if stop() {
-                return None;
-            }
-            self.read_group(passages, group, &mut readings);
+            self.read_group(passages, group, &mut readings, stop)?;
         }
         Some(readings)
     }

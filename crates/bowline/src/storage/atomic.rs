@@ -1,17 +1,18 @@
 //! Replacing a file in one step.
 //!
-//! The new contents go into a *temporary file* beside the target (`.NAME.partial`), are forced onto the disk, and only
-//! then take the target's name. So the target is at every instant either what it was or what it shall be, whatever
-//! happens: an error, a kill, a power cut. The temporary name is fixed, so what a killed process left behind is
-//! overwritten by the next write instead of piling up; it also means that one file has one writer at a time.
+//! The new contents go into a *temporary file* beside the target, are forced onto the disk, and only then take the
+//! target's name. So the target is at every instant either what it was or what it shall be, whatever happens: an error, a
+//! kill, a power cut. Each writer has a temporary file of its own, so two at the same time do not disturb each other, and
+//! what a killed process left is removed by the next write (module `partial`).
 //!
 //! For checkpoints the old contents are kept too, under the name of the *previous* file, see
 //! [`write_keeping_previous`] and [`read_newest`].
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use super::files::{self, Output};
+use super::partial::Partial;
 use crate::error::{Error, Result};
 
 /// Writes a file whole or not at all. `fill` gets a buffered writer. When anything fails, the temporary file is removed
@@ -81,8 +82,8 @@ pub fn set_aside(path: impl AsRef<Path>) -> Result<Option<PathBuf>> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".damaged");
     let aside = path.with_file_name(name);
-    match fs::rename(path, &aside) {
-        Ok(()) => sync_folder(path).map(|()| Some(aside)).map_err(Error::io(path, "sync the folder of")),
+    match files::rename(path, &aside) {
+        Ok(()) => files::sync_folder(path).map(|()| Some(aside)).map_err(Error::io(path, "sync the folder of")),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(path, "rename")(error)),
     }
@@ -92,96 +93,55 @@ fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound)
 }
 
-/// A temporary file's name, which removes the file unless it has taken its place.
-struct Temporary {
-    path: PathBuf,
-    in_place: bool,
-}
-
-impl Temporary {
-    fn beside(path: &Path) -> io::Result<Temporary> {
-        let Some(target) = path.file_name() else {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "the path does not end in a file name"));
-        };
-        let mut name = std::ffi::OsString::from(".");
-        name.push(target);
-        name.push(".partial");
-        Ok(Temporary { path: path.with_file_name(name), in_place: false })
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.in_place {
-            // Nothing more can be done about a file that will not go; the next write replaces it.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Creates the temporary file anew: what a killed process left there, even a link to elsewhere, goes first.
-fn create(temporary: &Path) -> io::Result<File> {
-    match fs::remove_file(temporary) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    File::options().write(true).create_new(true).open(temporary)
+/// Creates the temporary file and locks it, so that nobody takes it for abandoned.
+fn create(temporary: &Path) -> io::Result<Output> {
+    let file = Output::create_new(temporary)?;
+    // Where there are no locks, the number of the process in the name has to do.
+    let _ = file.file().try_lock();
+    Ok(file)
 }
 
 /// All of [`write()`] and [`write_keeping_previous`]; `create` is `create` except in tests of a full disk.
 fn replace(
     path: &Path,
     previous: Option<&Path>,
-    create: impl FnOnce(&Path) -> io::Result<File>,
+    create: impl FnOnce(&Path) -> io::Result<Output>,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
-    let mut temporary = Temporary::beside(path).map_err(Error::io(path, "write"))?;
-    write_synced(&temporary.path, create, fill).map_err(|source| refused(path, "write", source))?;
+    let mut temporary = Partial::beside(path).map_err(Error::io(path, "write"))?;
+    write_synced(temporary.path(), create, fill).map_err(|source| refused(path, "write", source))?;
     let moved = match previous {
         Some(previous) => step_aside(path, previous).map_err(|source| refused(path, "keep the previous", source))?,
         None => false,
     };
-    if let Err(source) = fs::rename(&temporary.path, path) {
+    if let Err(source) = temporary.publish(path) {
         if let (true, Some(previous)) = (moved, previous) {
             // Back to where it was; should even this fail, it is still there under the previous name.
-            let _ = fs::rename(previous, path);
+            let _ = files::rename(previous, path);
         }
         return Err(refused(path, "replace", source));
     }
-    temporary.in_place = true;
-    sync_folder(path).map_err(|source| refused(path, "sync the folder of", source))
+    files::sync_folder(path).map_err(|source| refused(path, "sync the folder of", source))
 }
 
 fn write_synced(
     temporary: &Path,
-    create: impl FnOnce(&Path) -> io::Result<File>,
+    create: impl FnOnce(&Path) -> io::Result<Output>,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut writer = BufWriter::with_capacity(1 << 16, create(temporary)?);
     let written = fill(&mut writer).and_then(|()| writer.flush());
-    let (file, _unwritten) = writer.into_parts();
+    let (mut file, _unwritten) = writer.into_parts();
     written?;
-    file.sync_all()
+    file.sync()
 }
 
 /// Renames the newest file to the previous one; `false` when there is none yet.
 fn step_aside(path: &Path, previous: &Path) -> io::Result<bool> {
-    match fs::rename(path, previous) {
+    match files::rename(path, previous) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
-    }
-}
-
-/// Forces the entry of `path` in its folder onto the disk, after a rename or a creation. Only Unix lets a folder be opened for that, and a few file systems refuse it there.
-pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
-    if !cfg!(unix) {
-        return Ok(());
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match File::open(folder)?.sync_all() {
-        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
-        result => result,
     }
 }
 
@@ -198,6 +158,7 @@ fn refused(path: &Path, action: &'static str, source: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<String> =
@@ -224,6 +185,20 @@ mod tests {
             write(&path, |w| w.write_all(contents.as_bytes())).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), contents);
         }
+        assert_eq!(names(dir.path()), ["file"]);
+    }
+
+    #[test]
+    fn writers_at_the_same_time_do_not_write_into_each_other_s_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let wholes: Vec<String> = (0..8).map(|i| i.to_string().repeat(200_000)).collect();
+        std::thread::scope(|scope| {
+            for whole in &wholes {
+                scope.spawn(|| (0..5).for_each(|_| write(&path, |w| w.write_all(whole.as_bytes())).unwrap()));
+            }
+        });
+        assert!(wholes.contains(&fs::read_to_string(&path).unwrap()));
         assert_eq!(names(dir.path()), ["file"]);
     }
 
@@ -285,7 +260,7 @@ mod tests {
             fs::write(&path, "old").unwrap();
             let on_full_disk = |temporary: &Path| {
                 create(temporary)?;
-                File::options().write(true).open("/dev/full")
+                Output::append(Path::new("/dev/full"))
             };
             let error = replace(&path, None, on_full_disk, |w| w.write_all(&vec![7; length])).unwrap_err();
             assert_eq!(
@@ -348,8 +323,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, previous) = (dir.path().join("file"), dir.path().join("file.previous"));
         fs::write(&path, "old").unwrap();
-        let partial = dir.path().join(".file.partial");
-        let error = write_keeping_previous(&path, &previous, |_| fs::remove_file(&partial)).unwrap_err();
+        let remove = |_: &mut dyn Write| {
+            let partial = names(dir.path()).into_iter().find(|name| name.ends_with(".partial")).unwrap();
+            fs::remove_file(dir.path().join(partial))
+        };
+        let error = write_keeping_previous(&path, &previous, remove).unwrap_err();
         assert_eq!(message(error, dir.path()), "DIR/file: cannot replace: No such file or directory (os error 2)");
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     }

@@ -1,13 +1,14 @@
 //! `bowline arpa`: n-gram models to and from ARPA files.
 
 use super::{print_json, shell};
+use crate::screen::stdout;
 use crate::terminal::grouped;
 use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::NgramFolder;
 use bowline::ngram::arpa;
 use clap::{Args, Subcommand};
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

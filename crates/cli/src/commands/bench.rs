@@ -2,10 +2,11 @@
 
 use super::print_json;
 use crate::options::{BenchOptions, SizeName};
+use crate::screen::stdout;
 use bowline::bench::{Measurement, measure};
 use bowline::config::{Precision, TargetGradient, preset};
 use bowline_kernels::Isa;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 pub fn run(options: &BenchOptions, all: bool) -> anyhow::Result<ExitCode> {

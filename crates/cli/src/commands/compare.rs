@@ -3,13 +3,14 @@
 
 use super::{print_json, printable};
 use crate::options::Threads;
+use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
 use bowline::loaded_model::{Candidate, LoadedModel};
 use bowline_kernels::{Isa, Team};
 use clap::Args;
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -2,11 +2,12 @@
 
 use super::print_json;
 use crate::options::{CorpusOptions, DataAction, DataOptions};
+use crate::screen::stdout;
 use crate::terminal::{grouped, note};
 use anyhow::bail;
 use bowline::data::{self, Environment, FetchOptions, FileStatus, Mirror, Progress, PublicCorpus};
 use serde_json::json;
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

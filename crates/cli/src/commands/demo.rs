@@ -8,18 +8,20 @@ mod page;
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::DemoOptions;
+use crate::screen::stdout;
 use crate::terminal::{Terminal, duration, note};
 use anyhow::Context;
 use bowline::config::{Config, ModelKind, Size, preset};
 use bowline::corpus::{Phrase, Split};
 use bowline::loaded_model::{Candidate, LoadedModel};
 use bowline::run::{self, Outcome, RunFolder, Session, Summary};
+use bowline::storage::atomic;
 use bowline::vocabulary::Vocabulary;
 use bowline_demo::{Truth, Yardstick};
 use bowline_kernels::{Isa, Team};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -98,7 +100,7 @@ pub fn run(options: &DemoOptions) -> anyhow::Result<ExitCode> {
     page::of(&report, &options.out)?.write(&options.out)?;
     let text = render(&report);
     let file = options.out.join("report.txt");
-    std::fs::write(&file, &text).map_err(bowline::Error::io(&file, "write"))?;
+    atomic::write(&file, |out| out.write_all(text.as_bytes()))?;
     if options.json {
         print_json(&report)?;
     } else {

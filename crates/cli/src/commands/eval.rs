@@ -6,15 +6,16 @@ mod tuning;
 use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, split};
 use crate::options::{SplitOption, Threads};
+use crate::screen::stdout;
 use crate::terminal::{Bar, grouped, note};
 use bowline::corpus::{Split, SplitName};
 use bowline::eval::{Evaluation, Score};
 use bowline::loaded_model::LoadedModel;
 use bowline::predictor::recency_cache::RecencySettings;
-use bowline::predictor::{NeuralSettings, short};
+use bowline::predictor::{NeuralSettings, check_logprobs, short};
 use clap::Args;
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -136,7 +137,9 @@ fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     progress.show(&format!("{} on {}", ensemble.title(), part.as_str()), 0.0);
     let nll = ensemble.nll(&setup.team, setup.isa, &text.ids, streams);
     progress.clear();
-    let evaluation = Evaluation::of(&text.ids, &nll?, vocabulary.unk(), vocabulary.eos(), streams);
+    let nll = nll?;
+    check_logprobs(&options.models[0], nll.iter().map(|x| -x))?;
+    let evaluation = Evaluation::of(&text.ids, &nll, vocabulary.unk(), vocabulary.eos(), streams);
     let member = |((model, settings), weight): ((&Arc<LoadedModel>, &NeuralSettings), f64)| DescribedMember {
         model: model.title(),
         folder: model.folder.display().to_string(),

@@ -1,11 +1,12 @@
 //! `bowline export`: a model as a file for other tools.
 
 use super::{print_json, shell};
+use crate::screen::stdout;
 use crate::terminal::grouped;
 use bowline_interop::onnx::{self, Form};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -3,13 +3,14 @@
 use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, printable};
 use crate::options::{Threads, seed};
+use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
 use bowline::score::{Continuation, Sampling, Word};
 use bowline::vocabulary::Vocabulary;
 use clap::Args;
 use serde::Serialize;
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

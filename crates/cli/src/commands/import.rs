@@ -2,12 +2,13 @@
 
 use super::{print_json, shell};
 use crate::options::ModelName;
+use crate::screen::stdout;
 use crate::terminal::{grouped, note};
 use bowline::config::ModelKind;
 use bowline_interop::import::{self, Names, Request};
 use clap::Args;
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -3,7 +3,7 @@
 use super::shell;
 use crate::options::Options;
 use bowline::Error;
-use bowline::storage::atomic;
+use bowline::storage::{atomic, files};
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 use std::io::{Write, stdout};
@@ -27,7 +27,7 @@ pub fn run(options: &ManOptions) -> anyhow::Result<ExitCode> {
         stdout().write_all(&page)?;
         return Ok(ExitCode::SUCCESS);
     };
-    std::fs::create_dir_all(folder).map_err(Error::io(folder, "create the folder"))?;
+    files::create_dir_all(folder).map_err(Error::io(folder, "create the folder"))?;
     let mut pages = Vec::new();
     collect(program, &mut pages);
     for page in &pages {

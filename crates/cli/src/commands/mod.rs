@@ -26,8 +26,9 @@ pub mod subspace;
 pub mod tensorboard;
 pub mod train;
 
+use crate::screen::stdout;
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 
 /// One JSON object on standard output.

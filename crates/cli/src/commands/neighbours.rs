@@ -1,6 +1,7 @@
 //! `bowline neighbours`: the words whose vectors are nearest to a word's.
 
 use super::{print_json, printable};
+use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::Error;
 use bowline::loaded_model::LoadedModel;
@@ -8,7 +9,7 @@ use bowline::model_folder::VOCABULARY;
 use bowline::score::{neighbours, similar_spelling};
 use clap::Args;
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -3,12 +3,14 @@
 use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, printable};
 use crate::options::Threads;
+use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
 use bowline::loaded_model::likeliest;
+use bowline::predictor::check_logprobs;
 use clap::Args;
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -44,6 +46,7 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
     predictor.observe(&[&[vocabulary.eos()], &phrase.ids[..]].concat());
     let mut distribution = vec![0.0; predictor.vocab()];
     predictor.distribution(&mut distribution);
+    check_logprobs(&options.model, distribution.iter().map(|&p| f64::from(p).ln()))?;
     let next = likeliest(vocabulary, &distribution, options.k);
     if options.json {
         print_json(

@@ -1,10 +1,11 @@
 //! `bowline report`: a page about runs, with their curves and results beside the paper's.
 
 use super::{print_json, shell};
+use crate::screen::stdout;
 use bowline_report::{RunRecord, read_runs, training_page};
 use clap::Args;
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

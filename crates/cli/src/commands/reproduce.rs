@@ -3,6 +3,7 @@
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::{ModelName, SizeName, Threads, seed};
+use crate::screen::stdout;
 use crate::terminal::{Terminal, duration, grouped, note};
 use bowline::bench;
 use bowline::config::{Config, ModelKind, Training};
@@ -17,7 +18,7 @@ use bowline_report::RunRecord;
 use bowline_reproduce::{self as reproduce, Cell, Choice, Experiment, Results};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,6 +3,7 @@
 use super::predictor::{PredictorOptions, Setup};
 use crate::options::Threads;
 use crate::read_ahead::open;
+use crate::screen::stdout;
 use crate::terminal::{grouped, note};
 use anyhow::bail;
 use bowline::score::Memory;
@@ -10,7 +11,7 @@ use bowline::score::rescore::{Costs, Knowledge, List, Utterance, archive};
 use bowline::storage::atomic;
 use clap::Args;
 use std::fmt::Write as _;
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -122,7 +123,7 @@ struct Answers<'a> {
 
 impl Answers<'_> {
     fn print(&mut self, utterances: &[Utterance]) -> anyhow::Result<()> {
-        let mut out = BufWriter::new(stdout().lock());
+        let mut out = BufWriter::new(stdout());
         for utterance in utterances {
             self.utterances += 1;
             self.hypotheses += utterance.hypotheses.len();

@@ -5,12 +5,14 @@ mod format;
 use super::predictor::{PredictorOptions, Setup};
 use crate::options::Threads;
 use crate::read_ahead::{Item, ReadAhead};
+use crate::screen::stdout;
 use crate::terminal::{grouped, note};
+use bowline::predictor::check_logprobs;
 use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
 use bowline::vocabulary::Vocabulary;
 use clap::Args;
 use format::Format;
-use std::io::{BufWriter, stdout};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -60,7 +62,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
         (true, true) => Past::Utterance(nbest::CarriedBetweenUtterances::new()),
     };
     let (vocabulary, tokenize) = (&setup.model().vocabulary, setup.model().tokenize);
-    let mut writer = format::Writer::new(options.format, BufWriter::new(stdout().lock()), vocabulary);
+    let mut writer = format::Writer::new(options.format, BufWriter::new(stdout()), vocabulary);
     loop {
         let items = input.take(CHUNK);
         if items.is_empty() {
@@ -86,6 +88,9 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
                 }
             }
             let scores = score(&mut reader, &mut past, &lines);
+            for scored in &scores {
+                check_logprobs(&options.model, scored.logprobs.iter().copied())?;
+            }
             for ((key, sentence), scored) in lines.drain(..).zip(scores) {
                 writer.sentence(&key, &sentence, &scored)?;
             }

@@ -2,11 +2,12 @@
 
 use super::predictor::{PredictorOptions, Setup};
 use crate::options::Threads;
+use crate::screen::stdout;
 use crate::terminal::note;
 use anyhow::{Context, bail};
 use bowline_serve::{Limits, Server};
 use clap::Args;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -153,7 +154,7 @@ fn api_key(options: &ServeOptions) -> anyhow::Result<Option<String>> {
 }
 
 fn read_key(path: &Path) -> anyhow::Result<String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| anyhow::anyhow!("{}: cannot read: {error}", path.display()))?;
+    let bytes = bowline::storage::files::read_stream(path).map_err(bowline::Error::io(path, "read"))?;
+    let text = String::from_utf8(bytes).with_context(|| format!("{}: the key is not UTF-8", path.display()))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

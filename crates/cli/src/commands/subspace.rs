@@ -1,11 +1,12 @@
 //! `bowline subspace`: how far a model's classifier is from its word vectors.
 
 use super::print_json;
+use crate::screen::stdout;
 use bowline::loaded_model::LoadedModel;
 use bowline::subspace::{self, Distance};
 use clap::Args;
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,11 +1,12 @@
 //! `bowline tensorboard`: the curves of runs that were trained without `--tensorboard`, or side by side.
 
 use super::shell;
+use crate::screen::stdout;
 use bowline::Error;
 use bowline_interop::tensorboard;
 use clap::Args;
 use std::collections::HashSet;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

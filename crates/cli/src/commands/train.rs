@@ -3,6 +3,7 @@
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::{ModelName, SizeName, TrainOptions};
+use crate::screen::stdout;
 use crate::terminal::{Terminal, duration, note};
 use anyhow::bail;
 use bowline::config::{Config, DataConfig, Precision, preset};
@@ -10,7 +11,7 @@ use bowline::data;
 use bowline::run::{self, NgramConfig, Outcome, Session};
 use bowline_interop::tensorboard::TensorBoard;
 use bowline_kernels::Isa;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -161,7 +161,11 @@ pub fn rows_after(
     out: &mut [f32],
 ) {
     let (d, stride) = (out.len() / words.len().max(1), pending.minus_log_sums.len());
+    // Rows of z are read by whole registers.
+    assert!(stride > 0 && stride.is_multiple_of(isa.lanes()) && z.len().is_multiple_of(stride));
+    assert_eq!(out.len(), words.len() * d);
     let vocab = z.len() / stride;
+    assert!(words.iter().all(|&word| (word as usize) < vocab));
     assert!(now.len() == vocab * d && trained.len() == now.len() && scale.is_none_or(|r| r.len() == now.len()));
     pending.check(vocab, d, stride);
     let mut room = vec![0.0; stride];
@@ -574,5 +578,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Four columns are half a register: rows of z would be read beyond their end.
+    #[test]
+    #[should_panic(expected = "stride.is_multiple_of")]
+    fn rows_after_wants_whole_registers() {
+        let (now, z, sums, h) = ([0.0; 6], [0.0; 12], [0.0; 4], [0.0; 2]);
+        let pending = Pending { minus_log_sums: &sums, targets: &[1], h: &h, rows: &[], gradients: &[] };
+        rows_after(Isa::detect(), (&now, &now, None), &z, pending, RULE, &[2], &mut [0.0; 2]);
     }
 }

@@ -7,6 +7,7 @@ use bowline::loaded_model::LoadedModel;
 use bowline::score::{Reading, Word};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The log-probabilities of some tokens, in four lists of the same length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -70,7 +71,7 @@ impl Choice {
             prompt,
             pieces,
             offset,
-            watch: StopWatch::new(&request.stops),
+            watch: StopWatch::new(Arc::clone(&request.stops)),
             words_left: request.words,
             drawn: 0,
             finish: (request.words == 0).then_some("length"),

@@ -10,24 +10,28 @@ use crate::problem::Problem;
 use crate::stream::EventStream;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use choice::{Choice, Saying};
+use choice::{Choice, Logprobs, Saying};
 use request::CompletionRequest;
 pub use request::{fresh_seed, sampling};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, timeout_at};
 
 /// Answers a completions request.
 pub async fn completions(State(app): Shared, request: Request) -> Result<Response, Problem> {
     let fields = app.fields(request).await?;
     let request = CompletionRequest::new(&app, &fields)?;
+    let room = app.reserve(request.items(app.models[request.model].model()))?;
     let parts = app.engine.submit(request.job(&app))?;
     let deadline = Instant::now() + app.limits.request_time;
     let answer = Completion::new(app, request);
-    if answer.request.stream { Ok(answer.stream(parts, deadline)) } else { answer.whole(parts, deadline).await }
+    let response =
+        if answer.request.stream { answer.stream(parts, deadline) } else { answer.whole(parts, deadline).await? };
+    Ok(room.of(response))
 }
 
 impl CompletionRequest {
@@ -50,6 +54,29 @@ impl CompletionRequest {
         };
         Job { model: self.model, sequences: self.prompts.iter().enumerate().map(sequence).collect() }
     }
+}
+
+/// The object around some choices, as it is sent.
+#[derive(Serialize)]
+struct Envelope<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    choices: Vec<Said<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+}
+
+/// A choice, or what is new of it, as it is sent.
+#[derive(Serialize)]
+struct Said<'a> {
+    text: &'a str,
+    index: usize,
+    logprobs: Option<&'a Logprobs>,
+    finish_reason: Option<&'static str>,
 }
 
 /// An answer in the making.
@@ -95,14 +122,15 @@ impl Completion {
     }
 
     /// The object around some choices.
-    fn envelope(&self, choices: Vec<Value>) -> Value {
+    fn envelope<'a>(&'a self, choices: Vec<Said<'a>>) -> Envelope<'a> {
         let model = &self.app.models[self.request.model].name;
-        json!({"id": self.id, "object": "text_completion", "created": self.created, "model": model, "choices": choices})
+        let (id, created) = (&self.id, self.created);
+        Envelope { id, object: "text_completion", created, model, choices, usage: None, seed: None }
     }
 
-    fn choice(&self, number: usize, saying: &Saying) -> Value {
-        let finish = self.choices[number].finish;
-        json!({"text": saying.text, "index": number, "logprobs": saying.logprobs, "finish_reason": finish})
+    fn choice<'a>(&self, number: usize, saying: &'a Saying) -> Said<'a> {
+        let finish_reason = self.choices[number].finish;
+        Said { text: &saying.text, index: number, logprobs: saying.logprobs.as_ref(), finish_reason }
     }
 
     fn usage(&self) -> Value {
@@ -112,7 +140,7 @@ impl Completion {
     }
 
     /// All at once.
-    async fn whole(mut self, mut parts: UnboundedReceiver<Part>, deadline: Instant) -> Result<Response, Problem> {
+    async fn whole(mut self, mut parts: Receiver<Part>, deadline: Instant) -> Result<Response, Problem> {
         let mut sayings: Vec<Option<Saying>> = self.choices.iter().map(|_| None).collect();
         let mut unread = self.request.prompts.len();
         while unread > 0 || !self.done() {
@@ -125,15 +153,13 @@ impl Completion {
                 }
             }
         }
-        let choices = sayings.into_iter().enumerate().map(|(i, saying)| self.choice(i, &saying.unwrap_or_default()));
-        let mut answer = self.envelope(choices.collect());
-        answer["usage"] = self.usage();
-        answer["seed"] = self.request.seed.into();
-        Ok(json(&answer))
+        let sayings: Vec<Saying> = sayings.into_iter().map(Option::unwrap_or_default).collect();
+        let choices = sayings.iter().enumerate().map(|(number, saying)| self.choice(number, saying)).collect();
+        Ok(json(&Envelope { usage: Some(self.usage()), seed: Some(self.request.seed), ..self.envelope(choices) }))
     }
 
     /// Bit by bit, as server-sent events.
-    fn stream(mut self, mut parts: UnboundedReceiver<Part>, deadline: Instant) -> Response {
+    fn stream(mut self, mut parts: Receiver<Part>, deadline: Instant) -> Response {
         let (events, body) = EventStream::new();
         tokio::spawn(async move {
             let mut unread = self.request.prompts.len();
@@ -141,7 +167,7 @@ impl Completion {
                 let part = match next_part(&mut parts, deadline).await {
                     Ok(part) => part,
                     Err(problem) => {
-                        events.send(&problem.to_json()).await;
+                        events.send_text(&problem.to_json()).await;
                         return;
                     }
                 };
@@ -149,24 +175,26 @@ impl Completion {
                 unread -= usize::from(prompt);
                 for (number, saying) in self.take(part) {
                     let empty = prompt && !self.request.echo && self.request.words > 0;
-                    if !empty && !events.send(&self.envelope(vec![self.choice(number, &saying)]).to_string()).await {
+                    if !empty && !events.send(&self.envelope(vec![self.choice(number, &saying)])).await {
                         return;
                     }
                 }
             }
-            let mut last = self.envelope(Vec::new());
-            last["usage"] = self.usage();
-            last["seed"] = self.request.seed.into();
-            let _ = events.send(&last.to_string()).await && events.send("[DONE]").await;
+            let (usage, seed) = (Some(self.usage()), Some(self.request.seed));
+            let last = Envelope { usage, seed, ..self.envelope(Vec::new()) };
+            let _ = events.send(&last).await && events.send_text("[DONE]").await;
         });
         body.into_response()
     }
 }
 
 /// The next part of the engine's answer.
-pub async fn next_part(parts: &mut UnboundedReceiver<Part>, deadline: Instant) -> Result<Part, Problem> {
+pub async fn next_part(parts: &mut Receiver<Part>, deadline: Instant) -> Result<Part, Problem> {
     match timeout_at(deadline, parts.recv()).await {
-        Ok(Some(part)) => Ok(part),
+        Ok(Some(part)) if part.is_sound() => Ok(part),
+        Ok(Some(_)) => {
+            Err(Problem::internal("the model gave something that is no probability; its weights are unsound"))
+        }
         Ok(None) => Err(Problem::internal("the engine has stopped")),
         Err(_) => Err(Problem::busy("the answer was not ready in time; ask for less, or try again later")),
     }

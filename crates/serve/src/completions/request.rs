@@ -7,6 +7,7 @@ use crate::prompt::{self, Pieces};
 use bowline::loaded_model::LoadedModel;
 use bowline::score::Sampling;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// The most log-probabilities beside each word.
 const MOST_TOP: usize = 100;
@@ -36,7 +37,7 @@ pub struct CompletionRequest {
     /// What chance follows from.
     pub seed: u64,
     /// What ends a continuation.
-    pub stops: Vec<String>,
+    pub stops: Arc<[String]>,
     /// Continuations of each prompt.
     pub choices: usize,
     /// Whether the answer comes bit by bit.
@@ -98,14 +99,28 @@ impl CompletionRequest {
             words,
             sampling,
             seed: fields.seed()?.unwrap_or_else(fresh_seed),
-            stops: stops(fields.get("stop"))?,
+            stops: stops(fields.get("stop"))?.into(),
             choices,
             stream: fields.flag("stream")?,
             prompts,
         };
-        let tokens: usize = request.prompts.iter().map(|prompt| prompt.ids.len() + choices * words).sum();
-        app.limits.check_tokens(tokens)?;
+        let drawn = request.prompts.len().saturating_mul(choices).saturating_mul(words);
+        let read: usize = request.prompts.iter().map(|prompt| prompt.ids.len()).sum();
+        app.limits.check_tokens(drawn.saturating_add(read))?;
         Ok(request)
+    }
+
+    /// About how many words and log-probabilities the answer can have, an object around some of them counted as four. Each
+    /// choice says its prompt anew.
+    pub fn items(&self, model: &LoadedModel) -> usize {
+        const OBJECT: usize = 4;
+        let per_word = self.logprobs.map_or(0, |top| 1 + top);
+        let echoed = |prompt: &Prompt| {
+            let words = if self.echo { &prompt.ids[..] } else { &[] };
+            words.iter().map(|&id| prompt::size(model, id) + per_word).sum::<usize>()
+        };
+        let said = |prompt| OBJECT + echoed(prompt) + self.words * (1 + per_word);
+        self.prompts.iter().fold(0, |sum: usize, prompt| sum.saturating_add(self.choices.saturating_mul(said(prompt))))
     }
 }
 

@@ -1,17 +1,20 @@
 //! Where a continuation ends because of what is in it.
 
+use std::sync::Arc;
+
 /// Watches a text for strings that end it. What may be the beginning of one is held back until that is clear.
 #[derive(Clone, Debug)]
 pub struct StopWatch {
-    stops: Vec<String>,
+    /// Shared by all continuations of a request.
+    stops: Arc<[String]>,
     held: String,
     stopped: bool,
 }
 
 impl StopWatch {
     /// Watches for any of `stops`.
-    pub fn new(stops: &[String]) -> StopWatch {
-        StopWatch { stops: stops.to_vec(), held: String::new(), stopped: false }
+    pub fn new(stops: Arc<[String]>) -> StopWatch {
+        StopWatch { stops, held: String::new(), stopped: false }
     }
 
     /// Whether one of them has come.
@@ -48,8 +51,7 @@ mod tests {
     use super::*;
 
     fn said(stops: &[&str], pieces: &[&str]) -> (Vec<String>, bool) {
-        let stops: Vec<String> = stops.iter().map(|stop| stop.to_string()).collect();
-        let mut watch = StopWatch::new(&stops);
+        let mut watch = StopWatch::new(stops.iter().map(|stop| stop.to_string()).collect());
         let mut said: Vec<String> = pieces.iter().map(|piece| watch.push(piece)).collect();
         said.push(watch.finish());
         (said, watch.stopped())

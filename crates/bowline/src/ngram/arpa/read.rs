@@ -7,28 +7,50 @@
 use super::super::model::{Level, MAX_ORDER, NgramModel, child_of};
 use super::{BEGIN, END, LOG_ZERO};
 use crate::error::{Error, Result};
-use crate::storage::printable;
+use crate::storage::{files, printable};
 use crate::vocabulary::{EOS, UNK, Vocabulary};
 use flate2::bufread::MultiGzDecoder;
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 /// No line of an ARPA file is longer.
 const LONGEST_LINE: usize = 1 << 20;
+/// A compressed file is not so many times longer when it is unpacked.
+const MOST_UNPACKED: u64 = 200;
+/// Nor are there so many lines without an n-gram one after the other.
+const MOST_IDLE_LINES: usize = 10_000;
 
 const WRITE_ANEW: &str = "write the file anew with the tool that made it, or bring it back from a copy";
 const CUT_OFF: &str = "the end of the file seems to be missing: copy it again";
 
 /// Reads an ARPA file, compressed or not.
 pub fn read(path: &Path) -> Result<(NgramModel, Vocabulary)> {
-    let mut input = BufReader::with_capacity(1 << 16, File::open(path).map_err(Error::io(path, "read"))?);
+    let mut input = BufReader::with_capacity(1 << 16, files::open(path).map_err(Error::io(path, "read"))?);
     let compressed = input.fill_buf().map_err(Error::io(path, "read"))?.starts_with(&[0x1f, 0x8b]);
     if compressed {
-        return parse(path, BufReader::with_capacity(1 << 16, MultiGzDecoder::new(input)));
+        let packed = input.get_ref().metadata().map_err(Error::io(path, "read"))?.len();
+        let unpacked = Bounded { input: MultiGzDecoder::new(input), left: packed.saturating_mul(MOST_UNPACKED) };
+        return parse(path, BufReader::with_capacity(1 << 16, unpacked));
     }
     parse(path, input)
+}
+
+/// A reader that fails when more comes out of it than is believable.
+struct Bounded<R> {
+    input: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(bytes)?;
+        self.left = self
+            .left
+            .checked_sub(read as u64)
+            .ok_or_else(|| std::io::Error::other(format!("it unpacks to more than {MOST_UNPACKED} times its size")))?;
+        Ok(read)
+    }
 }
 
 /// Reads the text of an ARPA file; `path` is for the messages.
@@ -115,26 +137,27 @@ impl<R: BufRead> Lines<'_, R> {
 
     /// The next line that is not empty.
     fn next_filled(&mut self) -> Result<Option<String>> {
-        loop {
+        for _ in 0..MOST_IDLE_LINES {
             match self.next()? {
                 Some(line) if line.is_empty() => {}
                 other => return Ok(other),
             }
         }
+        Err(self.wrong(format!("{MOST_IDLE_LINES} empty lines one after the other")))
     }
 
     /// How many n-grams of each length are announced. Ends after the line `\1-grams:`.
     fn header(&mut self) -> Result<Vec<usize>> {
-        loop {
-            match self.next()? {
-                Some(line) if line == "\\data\\" => break,
-                Some(_) => {}
-                None => {
+        let mut found = false;
+        while !found {
+            found = match self.next()? {
+                Some(line) if self.number <= MOST_IDLE_LINES => line == "\\data\\",
+                _ => {
                     let problem = "there is no line `\\data\\`: this is no ARPA file";
                     let advice = "a file that SRILM, KenLM or `bowline arpa write` has written";
                     return Err(Error::corpus_line(self.path, self.number.max(1), problem, advice));
                 }
-            }
+            };
         }
         let mut announced = Vec::new();
         loop {

@@ -313,3 +313,31 @@ fn no_change_of_bytes_makes_it_panic() {
     }
     assert!(good > 300 && bad > 300, "{good} {bad}");
 }
+
+/// Compressed bytes of a text that is `piece` again and again.
+fn packed(piece: &[u8], times: usize) -> tempfile::NamedTempFile {
+    use std::io::Write;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let mut out = flate2::write::GzEncoder::new(&mut file, flate2::Compression::fast());
+    (0..times).for_each(|_| out.write_all(piece).unwrap());
+    out.finish().unwrap();
+    file
+}
+
+#[test]
+fn a_small_file_that_unpacks_to_nothing_useful_is_given_up_soon() {
+    let problem = |file: &tempfile::NamedTempFile| read(file.path()).unwrap_err().to_string();
+    // Before the head, between sections, and as one line after the other of spaces.
+    let newlines = packed(&[b'\n'; 1 << 16], 2_000);
+    assert!(problem(&newlines).contains(":10001: there is no line `\\data\\`"), "{}", problem(&newlines));
+    let spaces = packed(&[b' '; 1 << 16], 2_000);
+    assert!(problem(&spaces).contains("the line has more than"), "{}", problem(&spaces));
+    let mut text = b"\\data\\\nngram 1=3\n".to_vec();
+    text.extend([b'\n'; 1 << 16]);
+    let gap = packed(&text, 1);
+    assert!(problem(&gap).contains("10000 empty lines"), "{}", problem(&gap));
+    let mut line = vec![b'x'; 1 << 16];
+    line.push(b'\n');
+    let long = packed(&line, 5_000);
+    assert!(problem(&long).contains("it unpacks to more than 200 times its size"), "{}", problem(&long));
+}

@@ -1,6 +1,6 @@
 //! The header of a tensor file, checked before anything is done with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 
@@ -32,6 +32,8 @@ pub(super) struct Placed {
 pub(super) struct Layout {
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) tensors: Vec<Placed>,
+    /// Where a name is among them.
+    pub(super) places: HashMap<String, usize>,
 }
 
 /// The length of the header out of the first bytes of a file that is `file_length` bytes long.
@@ -62,7 +64,8 @@ impl Layout {
         let Pairs(entries) = serde_json::from_str::<Pairs<Pairs<Field>>>(text)
             .map_err(|error| wrong(format!("it is not as it should be: {error}")))?;
 
-        let mut layout = Layout { metadata: BTreeMap::new(), tensors: Vec::with_capacity(entries.len()) };
+        let mut layout =
+            Layout { metadata: BTreeMap::new(), tensors: Vec::with_capacity(entries.len()), places: HashMap::new() };
         for (name, Pairs(fields)) in entries {
             if name == METADATA_KEY {
                 layout.metadata = metadata(path, fields)?;
@@ -72,6 +75,7 @@ impl Layout {
         }
         layout.tensors.sort_by_key(|tensor| (tensor.range.start, tensor.range.end));
         layout.check_cover(path, data_length)?;
+        layout.places = layout.tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.clone(), at)).collect();
         Ok(layout)
     }
 

@@ -1,7 +1,6 @@
 //! Reading a tensor file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -10,7 +9,7 @@ use super::dtype::Accepted;
 use super::layout::{DAMAGED, Layout, Placed, field, header_length};
 use super::{ContentHasher, HASH_KEY, place};
 use crate::error::{Error, Result};
-use crate::storage::printable;
+use crate::storage::{files, printable};
 
 /// Whether a file must carry a content hash. One that is there is always checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +44,7 @@ impl TensorFile {
     }
 
     fn read_accepting(path: &Path, hash: ContentHash, accepted: Accepted) -> Result<TensorFile> {
-        let mut file = File::open(path).map_err(Error::io(path, "read"))?;
+        let mut file = files::open(path).map_err(Error::io(path, "read"))?;
         let file_length = file.metadata().map_err(Error::io(path, "read"))?.len();
 
         let mut bytes = Vec::new();
@@ -145,7 +144,7 @@ impl TensorFile {
     }
 
     fn find(&self, name: &str) -> Option<&Placed> {
-        self.layout.tensors.iter().find(|tensor| tensor.name == name)
+        self.layout.places.get(name).map(|&at| &self.layout.tensors[at])
     }
 
     fn data(&self) -> &[u8] {

@@ -8,6 +8,7 @@
 use super::EvalOptions;
 use crate::commands::predictor::{Setup, need_scale};
 use crate::commands::{print_json, split};
+use crate::screen::stdout;
 use crate::terminal::{Bar, note};
 use bowline::corpus::SplitName;
 use bowline::ngram::NgramModel;
@@ -17,7 +18,7 @@ use bowline::predictor::{
 };
 use bowline::storage::atomic;
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;

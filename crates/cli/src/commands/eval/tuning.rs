@@ -7,7 +7,7 @@ use bowline::Error;
 use bowline::corpus::Split;
 use bowline::loaded_model::LoadedModel;
 use bowline::predictor::recency_cache;
-use bowline::predictor::{DynamicForm, TunedSettings, Tuner, perplexity};
+use bowline::predictor::{DynamicForm, TunedSettings, Tuner, check_logprobs, perplexity};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,7 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::R
     // One pass of the whole on the validation part: the figure that the settings were chosen by.
     setup.ensemble.recency = None;
     let mut p = setup.predictor()?.target_probabilities(&valid.ids, &|| false).unwrap_or_default();
+    check_logprobs(&options.models[0], p.iter().map(|p| p.ln()))?;
     if asked.recency.is_some() {
         let nll: Vec<f64> = p.iter().map(|p| -p.ln()).collect();
         let eos = setup.model().vocabulary.eos();

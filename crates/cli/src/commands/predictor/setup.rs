@@ -6,7 +6,9 @@ use crate::terminal::{Bar, note};
 use bowline::Error;
 use bowline::corpus::SplitName;
 use bowline::loaded_model::LoadedModel;
-use bowline::predictor::{DynamicForm, Ensemble, GradientScale, Mix, Mixture, Predictor, TunedSettings, em};
+use bowline::predictor::{
+    DynamicForm, Ensemble, GradientScale, Mix, Mixture, Predictor, TunedSettings, check_logprobs, em,
+};
 use bowline::score::Reader;
 use bowline_kernels::{Isa, Team};
 use std::path::{Path, PathBuf};
@@ -98,7 +100,9 @@ impl Setup {
             let title = format!("{what}: {}", model.title());
             progress.show(&title, 0.0);
             let mut predictor = model.predictor(&self.team, self.isa, settings)?;
-            all.push(predictor.target_probabilities(ids, &|| false).unwrap_or_default());
+            let p = predictor.target_probabilities(ids, &|| false).unwrap_or_default();
+            check_logprobs(&model.folder, p.iter().map(|p| p.ln()))?;
+            all.push(p);
             progress.clear();
         }
         Ok(all)
