@@ -1,6 +1,7 @@
 //! A trained model put to use: what comes next?
 
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::corpus::Phrase;
 use crate::error::Result;
 use crate::model::{Network, State, Use};
@@ -48,15 +49,15 @@ impl LanguageModel {
     /// The distribution of the word after `ids`, (V). The words stand at the beginning of a sentence: an `<eos>` is read
     /// before them.
     pub fn distribution(&self, team: &Arc<Team>, isa: Isa, ids: &[u32]) -> Vec<f32> {
-        let architecture = self.params.architecture();
+        let spec = self.params.spec();
         let inputs: Vec<u32> = std::iter::once(self.vocabulary.eos()).chain(ids.iter().copied()).collect();
         let steps = inputs.len();
-        let mut network = Network::new(architecture, Arc::clone(team), isa, Use::Evaluate, steps, 1);
+        let mut network = Network::new(spec, Compute::new(Arc::clone(team), isa), Use::Evaluate, steps, 1);
         network.pack(&self.params, Use::Evaluate);
         let window = Window { steps, batch: 1, targets: vec![0; steps], inputs };
-        let mut out = vec![0.0; steps * architecture.vocab];
-        network.probabilities(&self.params, &window, &mut State::zeros(architecture, 1), &mut out);
-        out.split_off((steps - 1) * architecture.vocab)
+        let mut out = vec![0.0; steps * spec.vocab];
+        network.probabilities(&self.params, &window, &mut State::zeros(spec, 1), &mut out);
+        out.split_off((steps - 1) * spec.vocab)
     }
 
     /// The `k` most likely next words, likeliest first (of equals, the more frequent in training).

@@ -96,17 +96,17 @@ pub fn decode(model: &Model, ids: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bowline::architecture::Architecture;
     use bowline::params::Params;
     use bowline::predict::LanguageModel;
+    use bowline::spec::ModelSpec;
     use bowline::vocabulary::Vocabulary;
     use std::path::Path;
     use std::sync::Arc;
 
     fn model(words: &str, tokenize: bool) -> Model {
         let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), words.replace(' ', "\n").as_bytes()).unwrap();
-        let architecture = Architecture { vocab: vocabulary.len(), hidden: 2, layers: 1, tied: true };
-        let params = Params::zeros(architecture);
+        let spec = ModelSpec::paper(vocabulary.len(), 2, 1, true);
+        let params = Params::zeros(&spec);
         let (folder, kind) = ("m".into(), "re".into());
         Model::Trained(Arc::new(LanguageModel { folder, kind, params, vocabulary, tokenize }))
     }

@@ -60,6 +60,15 @@ pub fn export(folder: &Path, form: Form, out: &Path) -> Result<u64> {
     let folder = model_folder::resolve(folder)?;
     let model = ModelFolder::load(&folder)?;
     let words = folder.join(model_folder::VOCABULARY);
+    if model.params.spec().as_paper().is_none() {
+        let problem = "only networks of equal LSTM layers, as wide as the word vectors, can be written as ONNX";
+        return Err(Error::model(
+            &folder,
+            "network",
+            problem,
+            "load `model.safetensors` instead (docs/interop/pytorch.py)",
+        ));
+    }
     let vocabulary = Vocabulary::from_text(&words, model.vocabulary.as_bytes())?;
     check_length(out, estimate(&model))?;
     let message = message(&model, &vocabulary, form);
@@ -70,8 +79,8 @@ pub fn export(folder: &Path, form: Form, out: &Path) -> Result<u64> {
 
 /// The least that the file can have: its weights. PyTorch's second bias is in the file as ONNX's.
 fn estimate(model: &ModelFolder) -> u64 {
-    let a = model.params.architecture();
-    4 * (a.parameters() + a.layers * 4 * a.hidden) as u64
+    let a = model.params.spec();
+    4 * (a.parameters() + a.layers.len() * 4 * a.width()) as u64
 }
 
 fn check_length(out: &Path, bytes: u64) -> Result<()> {

@@ -1,10 +1,10 @@
 //! The file is read back by a reader that shares nothing with the writer, and computed by a few lines of f64.
 
 use super::*;
-use crate::architecture::Architecture;
 use crate::model_folder::{Contents, ModelCard};
 use crate::params::Params;
 use crate::predict::LanguageModel;
+use crate::spec::ModelSpec;
 use crate::storage::protobuf::independent_reader::Fields;
 use bowline_kernels::{Isa, Team};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ const D: usize = 3;
 
 /// A model of weights that are all different, two layers.
 fn params(tied: bool) -> Params {
-    let mut params = Params::zeros(Architecture { vocab: V, hidden: D, layers: 2, tied });
+    let mut params = Params::zeros(&ModelSpec::paper(V, D, 2, tied));
     for (i, x) in params.data_mut().iter_mut().enumerate() {
         *x = ((i * 37 % 101) as f32 - 50.0) / 40.0 + i as f32 * 1e-4;
     }

@@ -1,6 +1,7 @@
 //! The network inside a predictor, and how it reads: as trained, here; the other ways have files of their own.
 
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::model::{Network, State, Use};
 use crate::params::Params;
 use bowline_kernels::{Isa, Team};
@@ -56,10 +57,11 @@ pub(super) struct Static {
 
 impl Static {
     pub(super) fn new(params: Arc<Params>, team: Arc<Team>, isa: Isa) -> Static {
-        let architecture = params.architecture();
-        let mut network = Network::new(architecture, team, isa, Use::Evaluate, BLOCK, 1);
+        let spec = params.spec();
+        let mut network = Network::new(spec, Compute::new(team, isa), Use::Evaluate, BLOCK, 1);
         network.pack(&params, Use::Evaluate);
-        Static { network, params, state: State::zeros(architecture, 1), window: Window::default() }
+        let state = State::zeros(spec, 1);
+        Static { network, params, state, window: Window::default() }
     }
 }
 
@@ -84,7 +86,7 @@ impl Body for Static {
     }
 
     fn distribution(&mut self, temperature: f32, out: &mut [f32]) {
-        let (h, d) = (self.hidden(), self.params.architecture().hidden);
+        let (h, d) = (self.hidden(), self.params.spec().width());
         self.network.distributions(&self.params, &h[h.len() - d..], temperature, out);
     }
 

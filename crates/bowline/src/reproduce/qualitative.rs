@@ -6,6 +6,7 @@
 //! probability of the nearest neighbours of the word that came, itself left out. Near is what is near in the embedding of
 //! one and the same model for all that are compared.
 
+use crate::compute::Compute;
 use crate::eval::Evaluator;
 use crate::predict::LanguageModel;
 use bowline_kernels::{Isa, Team};
@@ -41,7 +42,7 @@ pub fn tendencies(
         words.iter().filter_map(|&word| Some((word.to_owned(), model.vocabulary.id(word)?))).collect();
     let mut sums = vec![(0.0, 0usize); watched.len()];
     let (mut target, mut near, mut positions) = (0.0, 0.0, 0);
-    let mut evaluator = Evaluator::new(model.params.architecture(), Arc::clone(team), isa, 1);
+    let mut evaluator = Evaluator::new(model.params.spec(), Compute::new(Arc::clone(team), isa), 1);
     evaluator.distributions(&model.params, ids, &mut |position, y| {
         let came = ids[position];
         let p = |id: u32| f64::from(y[id as usize]);
@@ -64,8 +65,8 @@ pub fn tendencies(
 
 /// The nearest neighbours of every word of `ids` by the cosine of their vectors; nothing for other words.
 pub fn neighbours(model: &LanguageModel, ids: &[u32]) -> Vec<Vec<u32>> {
-    let architecture = model.params.architecture();
-    let (v, d) = (architecture.vocab, architecture.hidden);
+    let spec = model.params.spec();
+    let (v, d) = (spec.vocab, spec.width());
     let mut unit = model.params.embedding().to_vec();
     for row in unit.chunks_exact_mut(d) {
         let length = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt().max(1e-30);
@@ -98,16 +99,16 @@ pub fn neighbours(model: &LanguageModel, ids: &[u32]) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::architecture::Architecture;
     use crate::params::Params;
+    use crate::spec::ModelSpec;
     use crate::vocabulary::Vocabulary;
     use std::path::{Path, PathBuf};
 
     /// A model that always expects the same distribution: no LSTM to speak of, a classifier bias alone.
     fn constant(bias: &[f32]) -> LanguageModel {
         let words: String = (0..bias.len()).map(|i| ["<eos>\n", "<unk>\n", "the\n", "cat\n", "dog\n"][i]).collect();
-        let mut params = Params::zeros(Architecture { vocab: bias.len(), hidden: 2, layers: 1, tied: false });
-        if let (_, Some(b)) = params.classifier_mut() {
+        let mut params = Params::zeros(&ModelSpec::paper(bias.len(), 2, 1, false));
+        if let Some(b) = params.classifier_bias_mut() {
             b.copy_from_slice(bias);
         }
         // "cat" and "dog" point the same way, the others elsewhere.

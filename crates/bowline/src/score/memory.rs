@@ -1,7 +1,7 @@
 //! What a network knows after the words it has read.
 
-use crate::architecture::Architecture;
 use crate::model::State;
+use crate::spec::ModelSpec;
 
 /// The state of all layers after some words, for one stream of words.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,31 +11,22 @@ pub struct Memory {
 
 impl Memory {
     /// Nothing has been read yet.
-    pub fn empty(architecture: Architecture) -> Memory {
-        Memory { state: State::zeros(architecture, 1) }
+    pub fn empty(spec: &ModelSpec) -> Memory {
+        Memory { state: State::zeros(spec, 1) }
     }
 
-    /// The output of the last layer, (d), from which the next word is predicted.
-    pub(super) fn output(&self) -> &[f32] {
-        self.state.layers.last().map_or(&[], |layer| &layer.h)
+    /// The state behind it.
+    pub(super) fn state(&self) -> &State {
+        &self.state
     }
 
     /// Puts it into row `row` of the state of many.
     pub(super) fn put(&self, state: &mut State, row: usize) {
-        for (to, from) in state.layers.iter_mut().zip(&self.state.layers) {
-            let d = from.h.len();
-            to.h[row * d..][..d].copy_from_slice(&from.h);
-            to.c[row * d..][..d].copy_from_slice(&from.c);
-        }
+        state.put(row, &self.state);
     }
 
     /// Takes it from row `row` of the state of many.
-    pub(super) fn take(architecture: Architecture, state: &State, row: usize) -> Memory {
-        let (d, mut memory) = (architecture.hidden, Memory::empty(architecture));
-        for (to, from) in memory.state.layers.iter_mut().zip(&state.layers) {
-            to.h.copy_from_slice(&from.h[row * d..][..d]);
-            to.c.copy_from_slice(&from.c[row * d..][..d]);
-        }
-        memory
+    pub(super) fn take(state: &State, row: usize) -> Memory {
+        Memory { state: state.take(row) }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::Memory;
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::model::{Network, Question, State, Use};
 use crate::predict::LanguageModel;
 use bowline_kernels::{Isa, Team};
@@ -67,7 +68,7 @@ impl Reader {
     pub fn with_batch(model: Arc<LanguageModel>, team: Arc<Team>, isa: Isa, batch: usize) -> Reader {
         let batch = batch.max(1);
         let steps = ROWS.div_ceil(batch);
-        let mut network = Network::new(model.params.architecture(), team, isa, Use::Evaluate, steps, batch);
+        let mut network = Network::new(model.params.spec(), Compute::new(team, isa), Use::Evaluate, steps, batch);
         network.pack(&model.params, Use::Evaluate);
         Reader { model, network, batch, rows: steps * batch, window: Window::default(), questions: Vec::new() }
     }
@@ -79,7 +80,7 @@ impl Reader {
 
     /// The memory of a text's beginning: nothing was read.
     pub fn start(&self) -> Memory {
-        Memory::empty(self.model.params.architecture())
+        Memory::empty(self.model.params.spec())
     }
 
     /// Reads all passages and answers their questions, in the order of the passages. Ids must be below the vocabulary's
@@ -99,8 +100,8 @@ impl Reader {
 
     /// Reads the passages whose numbers are in `group`, longest first.
     fn read_group(&mut self, passages: &[Passage<'_>], group: &[usize], readings: &mut [Reading]) {
-        let architecture = self.model.params.architecture();
-        let mut state = State::zeros(architecture, group.len());
+        let spec = self.model.params.spec();
+        let mut state = State::zeros(spec, group.len());
         for (row, &i) in group.iter().enumerate() {
             if let Some(memory) = passages[i].from {
                 memory.put(&mut state, row);
@@ -112,16 +113,13 @@ impl Reader {
             let done = (0..active).take_while(|&row| length(row) > start).count()..active;
             for row in done.clone() {
                 let i = group[row];
-                readings[i].memory = passages[i].keep.then(|| Memory::take(architecture, &state, row));
+                readings[i].memory = passages[i].keep.then(|| Memory::take(&state, row));
             }
             active = done.start;
             if active == 0 {
                 return;
             }
-            for layer in &mut state.layers {
-                layer.h.truncate(active * architecture.hidden);
-                layer.c.truncate(active * architecture.hidden);
-            }
+            state.truncate(active);
             let left = |row: usize| length(row) - start;
             let steps = window_steps(
                 self.rows / active,
@@ -162,9 +160,10 @@ impl Reader {
 
     /// The distribution of the next word after each memory, (n, V), by id.
     pub fn distributions(&self, memories: &[&Memory]) -> Vec<f32> {
-        let architecture = self.model.params.architecture();
-        let h: Vec<f32> = memories.iter().flat_map(|memory| memory.output()).copied().collect();
-        let mut out = vec![0.0; memories.len() * architecture.vocab];
+        let spec = self.model.params.spec();
+        let h: Vec<f32> =
+            memories.iter().flat_map(|memory| self.network.hidden_of(&self.model.params, memory.state())).collect();
+        let mut out = vec![0.0; memories.len() * spec.vocab];
         self.network.distributions(&self.model.params, &h, 1.0, &mut out);
         out
     }

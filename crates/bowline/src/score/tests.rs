@@ -1,8 +1,9 @@
 use super::*;
-use crate::architecture::Architecture;
+use crate::compute::Compute;
 use crate::eval::Evaluator;
 use crate::params::Params;
 use crate::predict::LanguageModel;
+use crate::spec::ModelSpec;
 use crate::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use std::path::Path;
@@ -10,8 +11,7 @@ use std::sync::Arc;
 
 /// A model with random weights, of words `<eos>`, `<unk>`, w2, w3, ...
 fn model(vocab: usize, hidden: usize, tied: bool) -> Arc<LanguageModel> {
-    let architecture = Architecture { vocab, hidden, layers: 2, tied };
-    let mut params = Params::zeros(architecture);
+    let mut params = Params::zeros(&ModelSpec::paper(vocab, hidden, 2, tied));
     let mut x = 1u64;
     for value in params.data_mut() {
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -74,7 +74,7 @@ fn a_stream_of_sentences_scores_as_the_evaluator_says_however_it_is_cut() {
     let ids: Vec<u32> =
         std::iter::once(0).chain(sentences.iter().flat_map(|s| s.ids.iter().copied().chain([0]))).collect();
     let team = Arc::new(Team::new(1));
-    let nll = Evaluator::new(model.params.architecture(), team, isa, 1).nll(&model.params, &ids);
+    let nll = Evaluator::new(model.params.spec(), Compute::new(team, isa), 1).nll(&model.params, &ids);
     let expected: Vec<f64> = nll.iter().map(|x| -x).collect();
     for cut in [1, 7, 40] {
         let mut reader = reader(&model, isa, 2, 5);

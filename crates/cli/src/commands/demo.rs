@@ -10,6 +10,7 @@ use crate::interrupt::Interrupt;
 use crate::options::DemoOptions;
 use crate::terminal::{Terminal, duration, note};
 use anyhow::Context;
+use bowline::compute::Compute;
 use bowline::config::{Config, ModelKind, Size, preset};
 use bowline::corpus::{Phrase, Split};
 use bowline::demo::{Truth, Yardstick};
@@ -170,7 +171,7 @@ fn report(
                 test_of_the_text: test.surprise.exp(),
             });
         }
-        let mut evaluator = Evaluator::new(model.params.architecture(), Arc::clone(&team), session.isa, 1);
+        let mut evaluator = Evaluator::new(model.params.spec(), Compute::new(Arc::clone(&team), session.isa), 1);
         let gap = measure(&truth, &model.vocabulary, &test.ids, Some((&model, &mut evaluator)))?;
         models.push(ModelReport {
             name: kind.name(),

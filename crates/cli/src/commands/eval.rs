@@ -9,6 +9,7 @@ use crate::options::{SplitOption, Threads};
 use crate::terminal::{Bar, grouped, note};
 use anyhow::bail;
 use bowline::Error;
+use bowline::compute::Compute;
 use bowline::corpus::{Split, SplitName};
 use bowline::eval::{Evaluation, Evaluator, Score};
 use bowline::ngram::recency::RecencySettings;
@@ -121,7 +122,8 @@ fn plain(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     let split = split::read(&options.data, name(options.split), &model.vocabulary, model.tokenize)?;
     split.require_tokens(2, "an evaluation")?;
     let team = Arc::new(Team::new(options.threads.get()));
-    let mut evaluator = Evaluator::new(model.params.architecture(), team, Isa::detect(), options.streams as usize);
+    let mut evaluator =
+        Evaluator::new(model.params.spec(), Compute::new(team, Isa::detect()), options.streams as usize);
     let vocabulary = &model.vocabulary;
     let evaluation = evaluator.evaluate(&model.params, &split.ids, vocabulary.unk(), vocabulary.eos());
     report(options, &model.kind, name(options.split), evaluation, &split, None)

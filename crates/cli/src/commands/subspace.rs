@@ -29,10 +29,10 @@ struct Answer<'a> {
 
 pub fn run(options: &SubspaceOptions) -> anyhow::Result<ExitCode> {
     let model = LanguageModel::load(&options.model)?;
-    let architecture = model.params.architecture();
+    let spec = model.params.spec();
     let distance = subspace::of_model(&model.params);
     if options.json {
-        print_json(&Answer { model: &model.kind, tied: architecture.tied, vocab: architecture.vocab, distance })?;
+        print_json(&Answer { model: &model.kind, tied: spec.output.tied, vocab: spec.vocab, distance })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();
@@ -40,9 +40,9 @@ pub fn run(options: &SubspaceOptions) -> anyhow::Result<ExitCode> {
     writeln!(
         out,
         "  {} and {} dimensions of {}; 0 is the same span, 1 orthogonal, {:.3} what chance gives",
-        distance.rank_x, distance.rank_y, architecture.vocab, distance.random
+        distance.rank_x, distance.rank_y, spec.vocab, distance.random
     )?;
-    if architecture.tied {
+    if spec.output.tied {
         writeln!(out, "  the classifier of this model is its word vectors, so the distance is 0 by construction")?;
     }
     Ok(ExitCode::SUCCESS)
