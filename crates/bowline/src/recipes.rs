@@ -12,7 +12,7 @@ use std::path::Path;
 use toml::Table;
 
 /// The recipes that come with the program, in the order of the list.
-const KNOWN: [(&str, &str); 16] = [
+const KNOWN: [(&str, &str); 17] = [
     ("vd-lstm", include_str!("../recipes/vd-lstm.toml")),
     ("al", include_str!("../recipes/al.toml")),
     ("re", include_str!("../recipes/re.toml")),
@@ -27,6 +27,7 @@ const KNOWN: [(&str, &str); 16] = [
     ("awd-lstm", include_str!("../recipes/awd-lstm.toml")),
     ("melis-10m", include_str!("../recipes/melis-10m.toml")),
     ("narrow", include_str!("../recipes/narrow.toml")),
+    ("gru", include_str!("../recipes/gru.toml")),
     ("rnn", include_str!("../recipes/rnn.toml")),
     ("highway", include_str!("../recipes/highway.toml")),
 ];

@@ -50,6 +50,8 @@ pub enum Unit {
         /// Whether the input gate lets in no more than the forget gate makes room for: `min(1 - f, i)`.
         coupled: bool,
     },
+    /// The gated recurrent unit (Cho et al. 2014), with PyTorch's equations.
+    Gru,
     /// The simple recurrent unit (Elman 1990).
     Rnn {
         /// Of what it is a function.
@@ -191,6 +193,7 @@ impl Unit {
         match self {
             Unit::Lstm { coupled: false } => "LSTM",
             Unit::Lstm { coupled: true } => "coupled LSTM",
+            Unit::Gru => "GRU",
             Unit::Rnn { .. } => "simple recurrent",
             Unit::Highway { .. } => "recurrent highway",
             Unit::Deep { .. } => "deep transition",
@@ -202,6 +205,7 @@ impl Unit {
         match self {
             Unit::Lstm { coupled: false } => recurrent::Unit::Lstm,
             Unit::Lstm { coupled: true } => recurrent::Unit::CoupledLstm,
+            Unit::Gru => recurrent::Unit::Gru,
             Unit::Rnn { activation } | Unit::Deep { activation } => match activation {
                 Activation::Linear | Activation::Tanh => recurrent::Unit::RnnTanh,
                 Activation::Sigmoid => recurrent::Unit::RnnSigmoid,

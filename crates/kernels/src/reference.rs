@@ -47,6 +47,11 @@ fn cell(unit: Unit, x: &[f64], p: &[f64], carried: f64) -> (f64, f64) {
             let c = f * carried + i * (x[2] + p[2]).tanh();
             (c, o * c.tanh())
         }
+        Unit::Gru => {
+            let (r, z) = (sigmoid(x[0] + p[0]), sigmoid(x[1] + p[1]));
+            let h = (1.0 - z) * (x[2] + r * p[2]).tanh() + z * carried;
+            (h, h)
+        }
         Unit::RnnTanh => (0.0, (x[0] + p[0]).tanh()),
         Unit::RnnSigmoid => (0.0, sigmoid(x[0] + p[0])),
         Unit::RnnRelu => (0.0, (x[0] + p[0]).max(0.0)),

@@ -11,6 +11,8 @@ pub enum UnitName {
     /// [`Unit::Lstm`].
     #[default]
     Lstm,
+    /// [`Unit::Gru`].
+    Gru,
     /// [`Unit::Rnn`].
     Rnn,
     /// [`Unit::Highway`].
@@ -90,6 +92,7 @@ impl Config {
         let network = &self.network;
         let unit = match network.unit {
             UnitName::Lstm => Unit::Lstm { coupled: network.coupled },
+            UnitName::Gru => Unit::Gru,
             UnitName::Rnn => Unit::Rnn { activation: network.activation },
             UnitName::Highway => Unit::Highway { depth: network.depth },
             UnitName::Deep => Unit::Deep { activation: network.activation },

@@ -8,6 +8,7 @@ pub fn all(vocab: usize) -> Vec<ModelSpec> {
     let units = [
         Unit::Lstm { coupled: false },
         Unit::Lstm { coupled: true },
+        Unit::Gru,
         Unit::Rnn { activation: Activation::Tanh },
         Unit::Rnn { activation: Activation::Sigmoid },
         Unit::Rnn { activation: Activation::Relu },

@@ -7,6 +7,7 @@
 //! step before left, the others what the level below left.
 
 mod chain;
+mod gru;
 mod highway;
 mod lstm;
 mod rnn;
@@ -29,6 +30,8 @@ pub enum Unit {
     Lstm,
     /// [`lstm`], with the coupled input gate.
     CoupledLstm,
+    /// [`gru`].
+    Gru,
     /// [`rnn`] with tanh.
     RnnTanh,
     /// [`rnn`] with the logistic function.
@@ -41,8 +44,8 @@ pub enum Unit {
 
 impl Unit {
     /// All of them.
-    pub const ALL: [Unit; 6] =
-        [Unit::Lstm, Unit::CoupledLstm, Unit::RnnTanh, Unit::RnnSigmoid, Unit::RnnRelu, Unit::Highway];
+    pub const ALL: [Unit; 7] =
+        [Unit::Lstm, Unit::CoupledLstm, Unit::Gru, Unit::RnnTanh, Unit::RnnSigmoid, Unit::RnnRelu, Unit::Highway];
 }
 
 /// Evaluates an expression with the unit's cell as a type.
@@ -55,6 +58,10 @@ macro_rules! with_cell {
             }
             Unit::CoupledLstm => {
                 type $cell = lstm::Lstm<true>;
+                $body
+            }
+            Unit::Gru => {
+                type $cell = gru::Gru;
                 $body
             }
             Unit::RnnTanh => {

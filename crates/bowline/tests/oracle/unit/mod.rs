@@ -1,6 +1,7 @@
 //! What a layer's units compute: one example, one step. A file for each unit.
 
 mod deep;
+mod gru;
 mod highway;
 mod lstm;
 mod rnn;
@@ -33,6 +34,7 @@ pub struct Read<'a> {
 pub fn step(layout: &Layout, layer: &LayerSpec, l: usize, params: &[f64], read: &Read<'_>) -> Box<dyn Step> {
     match layer.unit {
         Unit::Lstm { coupled } => Box::new(lstm::Lstm::step(layout, l, coupled, params, read)),
+        Unit::Gru => Box::new(gru::Gru::step(layout, l, params, read)),
         Unit::Rnn { activation } => Box::new(rnn::Rnn::step(layout, l, activation, params, read)),
         Unit::Highway { depth } => Box::new(highway::Highway::step(layout, l, depth, params, read)),
         Unit::Deep { activation } => Box::new(deep::Deep::step(layout, l, activation, params, read)),
