@@ -57,6 +57,7 @@ impl ModelCard {
         };
         line(format!("# {}\n", plain(&self.title)));
         let (how, kind) = match &self.origin {
+            None if a.as_paper().is_none() => ("trained with Bowline", "a recurrent network"),
             None => ("trained with Bowline", kind(&config.model)),
             Some(_) if a.output.tied => ("imported by Bowline", "an LSTM whose classifier reuses the word vectors"),
             Some(_) => ("imported by Bowline", "an LSTM whose classifier has its own matrix and bias"),
@@ -83,21 +84,29 @@ impl ModelCard {
             shell_word(&self.data_name),
             shell_word(&self.example),
         ));
-        line(format!("In PyTorch:\n\n```python\n{}```\n", self.python(a.output.tied)));
+        if a.as_paper().is_some() {
+            line(format!("In PyTorch:\n\n```python\n{}```\n", self.python(a.output.tied)));
+        }
 
         line("## Files\n".to_owned());
         line(format!(
-            "- `{WEIGHTS}`: the weights under PyTorch's names, gates in the order i, f, g, o; {}. Content hash \
-             `{}`, checked on loading.",
-            if a.output.tied {
-                "the classifier is the embedding and is stored once"
-            } else {
-                "the classifier has its own matrix and bias"
+            "- `{WEIGHTS}`: the weights{}; {}. Content hash `{}`, checked on loading.",
+            match a.as_paper() {
+                Some(_) => " under PyTorch's names, gates in the order i, f, g, o",
+                None => "",
+            },
+            match (a.output.tied, a.output.bias) {
+                (true, _) => "the classifier is the embedding and is stored once",
+                (false, true) => "the classifier has its own matrix and bias",
+                (false, false) => "the classifier has its own matrix",
             },
             code(hash),
         ));
         line(format!("- `{CONFIG}`: the sizes."));
         line(format!("- `{VOCABULARY}`: the words, one per line, in the order of the word vectors.\n"));
+        if !config.is_of_the_paper() {
+            return card;
+        }
         line(
             "The model is that of Inan, Khosravi and Socher, *Tying Word Vectors and Word Classifiers: A Loss \
              Framework for Language Modeling*, ICLR 2017."
@@ -205,7 +214,8 @@ fn kind(model: &str) -> &'static str {
             "an LSTM with variational dropout, with the augmented loss and a classifier that reuses the word vectors \
              (VD-LSTM+REAL)"
         }
-        _ => "an LSTM with variational dropout (VD-LSTM)",
+        "vd-lstm" => "an LSTM with variational dropout (VD-LSTM)",
+        _ => "a recurrent network",
     }
 }
 

@@ -84,7 +84,8 @@ impl Config {
         text.map(|text| text + "\n").unwrap_or_default()
     }
 
-    fn is_of_the_paper(&self) -> bool {
+    /// Whether its name is one of the paper's four.
+    pub(super) fn is_of_the_paper(&self) -> bool {
         MODELS.iter().any(|(name, _)| *name == self.model)
     }
 
