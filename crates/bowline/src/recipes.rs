@@ -151,7 +151,7 @@ mod tests {
             ("zaremba-large", 66.0),
             ("gal-large", 66.0),
             ("rhn", 32.1),
-            ("rhn-re", 23.5),
+            ("rhn-re", 23.4),
             ("awd-lstm", 24.2),
             ("melis-10m", 10.0),
             ("rnn-mikolov", 6.1),

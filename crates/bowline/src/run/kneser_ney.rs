@@ -9,7 +9,7 @@ use super::log::Log;
 use super::summary::{Summary, Timing};
 use super::train::{Outcome, Session, Watch, hashes, seconds_since_1970};
 use super::{card, open_corpus};
-use crate::config::{DataConfig, VERSION};
+use crate::config::DataConfig;
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::eval::{Evaluation, Score};
@@ -28,6 +28,9 @@ pub const KIND: &str = "kn";
 
 /// The order that is used unless another is asked for.
 pub const DEFAULT_ORDER: usize = 5;
+
+/// The version of an n-gram run's `config.toml`.
+const VERSION: u32 = 1;
 
 /// The settings of a Kneser-Ney run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
