@@ -154,7 +154,7 @@ mod tests {
             ("rhn-re", 23.4),
             ("awd-lstm", 24.2),
             ("melis-10m", 10.0),
-            ("rnn-mikolov", 6.1),
+            ("rnn-mikolov", 6.2),
             ("deep-rnn", 4.3),
             ("narrow", 3.6),
         ] {

@@ -4,7 +4,7 @@
 use bowline::config::Config;
 use bowline::event::{Event, Progress};
 use bowline::recipes::Recipe;
-use bowline::run::{self, Outcome, Session, Summary, Watch};
+use bowline::run::{self, Outcome, Position, Session, Summary, Watch};
 use bowline_kernels::Isa;
 use std::cell::Cell;
 use std::path::Path;
@@ -64,17 +64,17 @@ fn whole(dir: &Path, config: &Config) -> (Summary, usize) {
     }
 }
 
-/// Stops it `KILLS` times, each after another share of the questions.
-fn in_pieces(dir: &Path, config: &Config, asked: usize) -> Summary {
-    let mut kills = 0;
+/// Stops it `KILLS` times, each after another share of the questions; the last place where it stopped comes with the result.
+fn in_pieces(dir: &Path, config: &Config, asked: usize) -> (Summary, Position) {
+    let (mut kills, mut last) = (0, Position::default());
     let mut outcome = run::start(dir, config, session(2), &mut stopper(asked / (KILLS + 3))).unwrap();
     loop {
         match outcome {
             Outcome::Finished(summary) => {
                 assert!(kills >= KILLS, "only {kills} kills");
-                return *summary;
+                return (*summary, last);
             }
-            Outcome::Stopped(_) => kills += 1,
+            Outcome::Stopped(position) => (kills, last) = (kills + 1, position),
         }
         // A little more or less each time, so that it stops at every place of a step.
         let limit = if kills < KILLS { asked / (KILLS + 8) + kills % 5 } else { usize::MAX };
@@ -114,9 +114,12 @@ fn a_run_that_is_stopped_twenty_times_ends_like_one_that_is_not() {
         let place = tempfile::tempdir().unwrap();
         let config = config(&text, settings);
         let (at_once, asked) = whole(&place.path().join("whole"), &config);
-        let pieces = in_pieces(&place.path().join("pieces"), &config, asked);
+        let (pieces, last) = in_pieces(&place.path().join("pieces"), &config, asked);
         assert_eq!(pieces.weights_sha256, at_once.weights_sha256, "{name}");
         assert_eq!(pieces.curve, at_once.curve, "{name}");
-        assert!(at_once.steps > 100, "{name}: {} steps", at_once.steps);
+        // What is to be saved must have come about.
+        assert_eq!(last.averages_since.is_some(), name == "asgd", "{name}");
+        assert_eq!(last.drops > 0, name.ends_with("plateau"), "{name}");
+        assert!(at_once.steps > 50, "{name}: {} steps", at_once.steps);
     }
 }

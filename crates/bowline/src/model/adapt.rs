@@ -352,7 +352,7 @@ impl Network {
         for l in (0..self.layers.len()).rev() {
             let (below, above) = self.layers.split_at_mut(l);
             let (inputs, units) = (self.spec.inputs(l), self.spec.layers[l].units);
-            let x = below.last().map_or(&self.inputs[..steps * inputs], |layer| layer.output((steps, 1)));
+            let x = below.last().map_or(&self.inputs[..], |layer| layer.output((steps, 1)));
             let (d_output, d_x) = (&mut self.d_above[..steps * units], &mut self.d_below[..steps * inputs]);
             d_x.fill(0.0);
             let mut d_level = vec![0.0; d_x.len()];
