@@ -47,12 +47,12 @@ fn two_segments_move_the_weights_as_the_gradient_says() {
             }
         }
         adaptation.finish(&network, &mut moving);
-        let far = theta.data().iter().zip(trained.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let largest = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         for tensor in theta.tensors() {
-            for (found, expected) in moving.get(tensor).iter().zip(theta.get(tensor)) {
-                let name = &tensor.name;
-                assert!((found - expected).abs() < 1e-4 * far, "{spec:?}, {name}: {found}, not {expected}");
-            }
+            let far = largest(theta.get(tensor), trained.get(tensor));
+            let off = largest(theta.get(tensor), moving.get(tensor));
+            // A tensor that hardly moves is rounded by more than a thousandth of its way.
+            assert!(off < 1e-3 * far + 5e-7, "{spec:?}, {}: off by {off:e} of {far:e}", tensor.name);
         }
     }
 }

@@ -400,6 +400,10 @@ impl Network {
             }
         }
         *pending = Some(left);
+        // Rows of a tied embedding are read ahead of the step that is left ([`adapt::rows_after`]), which knows of no bias.
+        if self.spec.output.tied && self.spec.output.bias {
+            adaptation.finish(self, params);
+        }
         self.pack_recurrent(params);
     }
 }
