@@ -74,7 +74,7 @@ fn in_pieces(dir: &Path, config: &Config, asked: usize) -> (Summary, Position) {
                 assert!(kills >= KILLS, "only {kills} kills");
                 return (*summary, last);
             }
-            Outcome::Stopped(position) => (kills, last) = (kills + 1, position),
+            Outcome::Stopped(position) => (kills, last) = (kills + 1, *position),
         }
         // A little more or less each time, so that it stops at every place of a step.
         let limit = if kills < KILLS { asked / (KILLS + 8) + kills % 5 } else { usize::MAX };

@@ -100,7 +100,7 @@ impl Config {
         let equal = vec![self.hidden; self.layers];
         let widths = if network.widths.is_empty() { &equal } else { &network.widths };
         let tied = self.tied();
-        let projection = (network.projection > 0).then(|| ProjectionSpec {
+        let projection = (network.projection > 0).then_some(ProjectionSpec {
             width: network.projection,
             activation: network.projection_activation,
             bias: network.projection_bias,

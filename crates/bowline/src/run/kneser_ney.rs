@@ -170,7 +170,8 @@ fn build(
         watch.notice(&text);
     }
 
-    let stopped = || Outcome::Stopped(Position { epoch: 1, data_sha256: hashes(corpus), ..Position::default() });
+    let stopped =
+        || Outcome::Stopped(Box::new(Position { epoch: 1, data_sha256: hashes(corpus), ..Position::default() }));
     let score = |ids: &[u32], nll: &[f64]| Evaluation::of(ids, nll, vocabulary.unk(), vocabulary.eos(), 1).all;
     let valid_nll = model.nll(&corpus.valid.ids);
     let (valid, train) = (score(&corpus.valid.ids, &valid_nll), score(train, &model.nll(train)));

@@ -52,7 +52,7 @@ pub enum Outcome {
     /// The run is over.
     Finished(Box<Summary>),
     /// It was asked to stop; everything is saved.
-    Stopped(Position),
+    Stopped(Box<Position>),
 }
 
 /// How this process works on a run. The number of threads changes no result; another instruction set rounds differently.
@@ -194,13 +194,13 @@ impl<'a> Trainer<'a> {
             let stopped = !self.epoch(&streams, watch)? || !self.end_of_epoch(watch)?;
             self.save()?;
             if stopped {
-                return Ok(Outcome::Stopped(self.position));
+                return Ok(Outcome::Stopped(Box::new(self.position)));
             }
         }
         // What is evaluated here is in `best/` already, and the checkpoint says that the training is over.
         Ok(match self.finish(watch)? {
             Some(summary) => Outcome::Finished(Box::new(summary)),
-            None => Outcome::Stopped(self.position),
+            None => Outcome::Stopped(Box::new(self.position)),
         })
     }
 
