@@ -17,12 +17,16 @@ pub struct Window {
 }
 
 /// A split as `B` streams of equal length.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Streams<'a> {
     ids: &'a [u32],
     batch: usize,
     unroll: usize,
     length: usize,
+    /// Where in the split the first stream begins.
+    offset: usize,
+    /// Where each window begins, and the end; empty if all have `unroll` steps.
+    starts: Vec<usize>,
 }
 
 impl<'a> Streams<'a> {
@@ -30,12 +34,46 @@ impl<'a> Streams<'a> {
     /// `batch` words, is not used), to be read `unroll` steps at a time.
     pub fn new(ids: &'a [u32], batch: usize, unroll: usize) -> Streams<'a> {
         let batch = batch.max(1);
-        Streams { ids, batch, unroll: unroll.max(1), length: ids.len().saturating_sub(1) / batch }
+        let length = ids.len().saturating_sub(1) / batch;
+        Streams { ids, batch, unroll: unroll.max(1), length, offset: 0, starts: Vec::new() }
+    }
+
+    /// The same, beginning at another word; after the end the text goes on with its beginning.
+    pub fn from_word(self, offset: usize) -> Streams<'a> {
+        Streams { offset: offset % self.ids.len().max(1), ..self }
+    }
+
+    /// The same with windows of these lengths, one after the other for as long as the streams last.
+    pub fn in_windows(self, mut length: impl FnMut() -> usize) -> Streams<'a> {
+        let mut starts = vec![0];
+        let mut at = 0;
+        while at < self.length {
+            at = self.length.min(at + length().clamp(1, 2 * self.unroll));
+            starts.push(at);
+        }
+        Streams { starts, ..self }
+    }
+
+    /// The longest window there can be.
+    pub fn longest(&self) -> usize {
+        if self.starts.is_empty() { self.unroll } else { 2 * self.unroll }
+    }
+
+    /// Where the `index`-th window begins, and how many steps it has.
+    fn window(&self, index: usize) -> (usize, usize) {
+        match self.starts.get(index..index + 2) {
+            Some([first, end]) => (*first, end - first),
+            _ if !self.starts.is_empty() => (self.length, 0),
+            _ => {
+                let first = index * self.unroll;
+                (first, self.unroll.min(self.length.saturating_sub(first)))
+            }
+        }
     }
 
     /// Windows in one pass.
     pub fn windows(&self) -> usize {
-        self.length.div_ceil(self.unroll)
+        if self.starts.is_empty() { self.length.div_ceil(self.unroll) } else { self.starts.len() - 1 }
     }
 
     /// Predictions in one pass.
@@ -45,21 +83,21 @@ impl<'a> Streams<'a> {
 
     /// Where in the split the target of entry `row` of the `index`-th window is.
     pub fn target_position(&self, index: usize, row: usize) -> usize {
-        (row % self.batch) * self.length + index * self.unroll + row / self.batch + 1
+        let at = (row % self.batch) * self.length + self.window(index).0 + row / self.batch + 1;
+        (self.offset + at) % self.ids.len().max(1)
     }
 
     /// Puts the `index`-th window into `out`, whose buffers are used again.
     pub fn read(&self, index: usize, out: &mut Window) {
-        let first = index * self.unroll;
-        out.steps = self.unroll.min(self.length.saturating_sub(first));
-        out.batch = self.batch;
+        let (first, steps) = self.window(index);
+        (out.steps, out.batch) = (steps, self.batch);
         out.inputs.clear();
         out.targets.clear();
         for t in first..first + out.steps {
             for b in 0..self.batch {
-                let at = b * self.length + t;
-                out.inputs.push(self.ids[at]);
-                out.targets.push(self.ids[at + 1]);
+                let word = |at: usize| self.ids[(self.offset + b * self.length + at) % self.ids.len()];
+                out.inputs.push(word(t));
+                out.targets.push(word(t + 1));
             }
         }
     }
@@ -86,6 +124,28 @@ mod tests {
             seen += window.targets.len();
         }
         assert_eq!(seen, streams.predictions());
+    }
+
+    #[test]
+    fn windows_of_any_length_and_offset_read_every_word_once() {
+        let ids: Vec<u32> = (0..61).collect();
+        let mut lengths = [3, 1, 9, 2].into_iter().cycle();
+        let streams = Streams::new(&ids, 4, 5).from_word(17).in_windows(|| lengths.next().unwrap_or(1));
+        let (mut window, mut seen, mut last) = (Window::default(), Vec::new(), vec![17, 32, 47, 1]);
+        for i in 0..streams.windows() {
+            streams.read(i, &mut window);
+            assert!((1..=10).contains(&window.steps));
+            assert_eq!(window.inputs[..4], last, "the first inputs are the last targets");
+            last = window.targets[(window.steps - 1) * 4..].to_vec();
+            for (row, &target) in window.targets.iter().enumerate() {
+                assert_eq!(ids[streams.target_position(i, row)], target);
+                assert_eq!((window.inputs[row] + 1) % 61, target);
+            }
+            seen.extend_from_slice(&window.targets);
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!((seen.len(), streams.predictions()), (60, 60));
     }
 
     #[test]

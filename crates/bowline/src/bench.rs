@@ -1,9 +1,10 @@
 //! How fast is training here? Real training steps on words drawn from a Zipf law, in the shape of the paper's work.
 
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::config::{Config, Training};
-use crate::model::{AugmentedForm, Masks, Network, State, Use};
-use crate::optim;
+use crate::model::{AugmentedForm, Masks, Network, Pass, State, Use};
+use crate::optim::{self, Optimizer};
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
 use bowline_kernels::{Isa, Precision, Team, model_name, peak_gflops};
@@ -57,34 +58,37 @@ pub fn measure(
     steps: usize,
     watch: &mut dyn FnMut(usize),
 ) -> Measurement {
-    let architecture = config.architecture(vocab);
-    let team = Arc::new(Team::new(threads));
+    let spec = config.spec(vocab);
+    let compute = Compute::new(Arc::new(Team::new(threads)), isa);
     let (batch, unroll, precision) = (config.batch, config.unroll, Precision::from(config.precision));
-    let mut network =
-        Network::new(architecture, Arc::clone(&team), isa, Use::Train, unroll, batch).with_precision(precision);
-    let (mut params, mut gradient) = (Params::zeros(architecture), Params::zeros(architecture));
+    let mut network = Network::new(&spec, compute.clone().at(precision), Use::Train, unroll, batch);
+    let (mut params, mut gradient) = (Params::zeros(&spec), Params::zeros(&spec));
     Stream::new(config.seed, Purpose::Weights, 0).fill(params.data_mut(), |r| (2.0 * unit(r) - 1.0) * config.init);
-    let mut state = State::zeros(architecture, batch);
-    let mut masks = Masks::new(architecture.layers, batch, architecture.hidden);
+    let mut state = State::zeros(&spec, batch);
+    let mut masks = Masks::new(&spec, batch);
+    let mut optimizer = Optimizer::new(&config.optimizer, &params);
     let zipf = Zipf::new(vocab);
-    let peak = peak_gflops(&team, isa, precision);
+    let peak = peak_gflops(&compute.team, isa, precision);
     let warm_up = 3;
     let (mut seconds, mut operations) = (Vec::new(), 0.0);
     for step in 0..(warm_up + steps) as u64 {
         let window = zipf.window(config.seed, step, unroll, batch);
         let start = Instant::now();
-        masks.draw(config.seed, step, config.keep);
-        network.pack(&params, Use::Train);
-        network.train(
-            &params,
-            &window,
-            &mut state,
-            Some(&masks),
-            config.augmented_loss(Training::Second, step, vocab),
-            &mut gradient,
-        );
-        let norm = optim::global_norm(&team, isa, &gradient);
-        optim::step(&team, isa, &mut params, &gradient, norm, config.rule(config.learning_rate));
+        if config.masks.is_off() {
+            masks.draw(config.seed, step, config.keep);
+        } else {
+            masks.draw_by_site(&config.masks, &spec, &window, (config.seed, step));
+        }
+        let pass = Pass {
+            masks: Some(&masks),
+            augment: config.augmented_loss(Training::Second, step, vocab),
+            activity: config.activity(),
+        };
+        network.pack_masked(&params, Use::Train, pass);
+        network.train(&params, &window, &mut state, pass, &mut gradient);
+        let norm = optim::global_norm(&compute, &gradient);
+        let rule = config.rule(config.learning_rate);
+        optimizer.step(&compute, &mut params, &gradient, norm, (rule, step + 1));
         if step >= warm_up as u64 {
             seconds.push(start.elapsed().as_secs_f64());
             operations += operations_of(config, vocab, &window);
@@ -115,17 +119,15 @@ pub fn measure(
 
 /// Floating-point operations of the matrix products of one training step.
 fn operations_of(config: &Config, vocab: usize, window: &Window) -> f64 {
-    let rows = window.targets.len() as f64;
-    let d = config.hidden as f64;
-    let classifier = vocab as f64 * d;
-    let layers = config.layers as f64 * 8.0 * d * d;
+    let (rows, spec) = (window.targets.len() as f64, config.spec(vocab));
+    let classifier = (vocab * spec.width()) as f64;
     let distinct = window.targets.iter().collect::<HashSet<_>>().len() as f64;
     let exact = config.augmented_loss(Training::Second, 0, vocab).filter(|a| a.form == AugmentedForm::Exact);
     let augmented = match exact {
         None => 0.0,
         Some(a) => distinct * classifier * if a.flow { 4.0 } else { 1.0 },
     };
-    2.0 * (3.0 * rows * (layers + classifier) + augmented)
+    2.0 * (3.0 * rows * spec.products() as f64 + augmented)
 }
 
 /// Word `i` (from 0) with a probability proportional to `1 / (i + 1)`.

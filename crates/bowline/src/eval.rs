@@ -1,12 +1,11 @@
 //! Perplexity: every word after the first is predicted once, with the state carried through the whole split.
 
-use crate::architecture::Architecture;
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::model::{Network, State, Use};
 use crate::params::Params;
-use bowline_kernels::{Isa, Team};
+use crate::spec::ModelSpec;
 use serde::Serialize;
-use std::sync::Arc;
 
 /// Words that are worked on together, whatever the number of streams.
 const ROWS: usize = 200;
@@ -68,18 +67,17 @@ impl Evaluation {
 /// A model ready to be evaluated.
 pub struct Evaluator {
     network: Network,
-    architecture: Architecture,
     streams: usize,
     steps: usize,
 }
 
 impl Evaluator {
     /// Room for evaluating with `streams` side by side.
-    pub fn new(architecture: Architecture, team: Arc<Team>, isa: Isa, streams: usize) -> Evaluator {
+    pub fn new(spec: &ModelSpec, compute: Compute, streams: usize) -> Evaluator {
         let streams = streams.max(1);
         let steps = (ROWS / streams).max(1);
-        let network = Network::new(architecture, team, isa, Use::Evaluate, steps, streams);
-        Evaluator { network, architecture, streams, steps }
+        let network = Network::new(spec, compute, Use::Evaluate, steps, streams);
+        Evaluator { network, streams, steps }
     }
 
     /// `-log p` of every word of `ids` after the first, in order. The predictions are cut into contiguous streams of nearly
@@ -95,7 +93,7 @@ impl Evaluator {
         let first = |stream: usize| stream * total / self.streams;
         let longest = (0..self.streams).map(|s| first(s + 1) - first(s)).max().unwrap_or(0);
         let (mut out, mut nll) = (vec![0.0; total], vec![0.0; self.steps * self.streams]);
-        let mut state = State::zeros(self.architecture, self.streams);
+        let mut state = State::zeros(self.network.spec(), self.streams);
         let mut window = Window { batch: self.streams, ..Window::default() };
         for start in (0..longest).step_by(self.steps) {
             if stop() {
@@ -127,11 +125,10 @@ impl Evaluator {
     /// The distribution of every word of `ids` after the first, given all before it, in order: `each(position, y)`, where
     /// `y` predicts `ids[position]`. One stream, whatever the evaluator was made for.
     pub fn distributions(&mut self, params: &Params, ids: &[u32], each: &mut dyn FnMut(usize, &[f32])) {
-        let vocab = self.architecture.vocab;
-        let team = Arc::clone(self.network.shared_team());
-        let mut network = Network::new(self.architecture, team, self.network.isa(), Use::Evaluate, ROWS, 1);
+        let vocab = self.network.spec().vocab;
+        let mut network = Network::new(self.network.spec(), self.network.compute().clone(), Use::Evaluate, ROWS, 1);
         network.pack(params, Use::Evaluate);
-        let (mut state, mut out) = (State::zeros(self.architecture, 1), vec![0.0; ROWS * vocab]);
+        let (mut state, mut out) = (State::zeros(self.network.spec(), 1), vec![0.0; ROWS * vocab]);
         let mut at = 1;
         while at < ids.len() {
             let steps = ROWS.min(ids.len() - at);
@@ -179,7 +176,7 @@ mod tests {
     use crate::rng::{Purpose, Stream};
 
     fn model(vocab: usize) -> Params {
-        let mut params = Params::zeros(Architecture { vocab, hidden: 12, layers: 2, tied: false });
+        let mut params = Params::zeros(&ModelSpec::paper(vocab, 12, 2, false));
         Stream::new(1, Purpose::Weights, 0).fill(params.data_mut(), |r| crate::rng::unit(r) - 0.5);
         params
     }
@@ -189,7 +186,7 @@ mod tests {
     }
 
     fn evaluator(params: &Params, streams: usize) -> Evaluator {
-        Evaluator::new(params.architecture(), Arc::new(Team::new(2)), Isa::detect(), streams)
+        Evaluator::new(params.spec(), Compute::with_threads(2), streams)
     }
 
     #[test]
@@ -233,7 +230,7 @@ mod tests {
         assert_eq!(e.without_unk.tokens, 499 - count(3));
         assert_eq!(e.without_eos.tokens, 499 - count(5));
         assert_eq!(e.without_both.tokens, 499 - count(3) - count(5));
-        let uniform = Params::zeros(params.architecture());
+        let uniform = Params::zeros(params.spec());
         let e = evaluator(&uniform, 1).evaluate(&uniform, &ids, None, 5);
         assert!((e.all.perplexity - 17.0).abs() < 1e-5 && (e.without_eos.perplexity - 17.0).abs() < 1e-5);
     }

@@ -41,11 +41,10 @@
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]
-pub mod architecture;
-#[doc(hidden)]
 pub mod batch;
 #[doc(hidden)]
 pub mod bench;
+pub mod compute;
 pub mod config;
 pub mod corpus;
 #[doc(hidden)]
@@ -56,6 +55,8 @@ pub mod error;
 pub mod eval;
 #[doc(hidden)]
 pub mod event;
+#[doc(hidden)]
+pub mod layout;
 #[doc(hidden)]
 pub mod loaded_model;
 #[doc(hidden)]
@@ -70,10 +71,13 @@ pub mod paper;
 #[doc(hidden)]
 pub mod params;
 pub mod predictor;
+pub mod recipes;
 #[doc(hidden)]
 pub mod rng;
 pub mod run;
 pub mod score;
+#[doc(hidden)]
+pub mod spec;
 #[doc(hidden)]
 pub mod storage;
 #[doc(hidden)]

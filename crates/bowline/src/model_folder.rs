@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 pub use card::ModelCard;
 pub use ngram_files::{NgramFolder, is_ngram};
 
-use crate::architecture::Tensor;
 use crate::error::{Error, Result};
+use crate::layout::Tensor;
 use crate::params::Params;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
 use crate::storage::{atomic, files};
@@ -79,9 +79,9 @@ impl ModelFolder {
     /// whose contents would not change are left alone.
     pub fn save(dir: impl AsRef<Path>, contents: &Contents<'_>) -> Result<String> {
         let dir = dir.as_ref();
-        let config = Config { model: contents.model.to_owned(), architecture: contents.params.architecture() };
+        let config = Config { model: contents.model.to_owned(), spec: contents.params.spec().clone() };
         config.check(&dir.join(CONFIG))?;
-        check_vocabulary(&dir.join(VOCABULARY), contents.vocabulary.as_bytes(), config.architecture.vocab)?;
+        check_vocabulary(&dir.join(VOCABULARY), contents.vocabulary.as_bytes(), config.spec.vocab)?;
         if !dir.is_dir() {
             files::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
             files::sync_folder(dir).map_err(Error::io(dir, "create the folder"))?;
@@ -109,7 +109,7 @@ impl ModelFolder {
         }
         let config = Config::parse(&dir.join(CONFIG), &read_at_most(&dir.join(CONFIG), 1 << 16)?)?;
         let words = dir.join(VOCABULARY);
-        let vocabulary = check_vocabulary(&words, &read_at_most(&words, 1 << 30)?, config.architecture.vocab)?;
+        let vocabulary = check_vocabulary(&words, &read_at_most(&words, 1 << 30)?, config.spec.vocab)?;
 
         let file = TensorFile::read(dir.join(WEIGHTS), hash)?;
         if hash == ContentHash::Required || file.metadata().contains_key(VOCABULARY_HASH_KEY) {
@@ -193,7 +193,7 @@ fn newlines(bytes: &[u8]) -> usize {
     bytes.iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// PyTorch's names of a tensor of [`crate::architecture`]: one, except for an LSTM layer's bias, which is the sum of two.
+/// PyTorch's names of a tensor of [`crate::layout`]: one, except for an LSTM layer's bias, which is the sum of two.
 pub fn stored_names(tensor: &Tensor) -> (String, Option<String>) {
     match tensor.name.strip_prefix("rnn.bias_l") {
         Some(layer) => (format!("rnn.bias_ih_l{layer}"), Some(format!("rnn.bias_hh_l{layer}"))),
@@ -203,7 +203,7 @@ pub fn stored_names(tensor: &Tensor) -> (String, Option<String>) {
 
 fn save_weights(path: &Path, contents: &Contents<'_>) -> Result<String> {
     let params = contents.params;
-    let zeros = vec![0.0; 4 * params.architecture().hidden];
+    let zeros = vec![0.0; params.tensors().iter().filter(|t| t.shape.len() == 1).map(Tensor::len).max().unwrap_or(0)];
     let mut file = TensorFileWriter::new();
     for (key, value) in &contents.metadata {
         file.metadata(key, value);
@@ -214,7 +214,7 @@ fn save_weights(path: &Path, contents: &Contents<'_>) -> Result<String> {
         let (name, second) = stored_names(tensor);
         file.tensor(name, &tensor.shape, params.get(tensor));
         if let Some(second) = second {
-            file.tensor(second, &tensor.shape, &zeros);
+            file.tensor(second, &tensor.shape, &zeros[..tensor.len()]);
         }
     }
     file.save(path)
@@ -222,15 +222,16 @@ fn save_weights(path: &Path, contents: &Contents<'_>) -> Result<String> {
 
 /// Only once the file is known to have every tensor in its shape are the weights given memory.
 fn read_weights(dir: &Path, file: &TensorFile, config: &Config) -> Result<Params> {
-    let tensors = config.architecture.tensors();
+    let layout = config.spec.layout();
+    let tensors = layout.tensors();
     let names: Vec<_> = tensors.iter().map(stored_names).collect();
-    file.expect_exactly(names.iter().zip(&tensors).flat_map(|((first, second), tensor)| {
+    file.expect_exactly(names.iter().zip(tensors).flat_map(|((first, second), tensor)| {
         let shape = tensor.shape.as_slice();
         std::iter::once((first.as_str(), shape)).chain(second.as_deref().map(|second| (second, shape)))
     }))?;
 
-    let mut params = Params::zeros(config.architecture);
-    for ((first, second), tensor) in names.iter().zip(&tensors) {
+    let mut params = Params::zeros(&config.spec);
+    for ((first, second), tensor) in names.iter().zip(tensors) {
         let values = &mut params.data_mut()[tensor.range()];
         file.copy_to(first, values)?;
         let Some(second) = second else { continue };

@@ -6,6 +6,7 @@
 //! edge.
 
 use crate::config::{Config, ModelKind, Size, TargetGradient, preset};
+use crate::optim::Place;
 use crate::wording::percent;
 use serde::{Deserialize, Serialize};
 
@@ -149,7 +150,7 @@ const SMALL_WITH_MEAN: f64 = 0.2;
 fn at_its_end(config: &Config) -> bool {
     let epochs = if config.second_training_epochs > 0 { config.second_training_epochs } else { config.epochs };
     let small = if config.average > 0.0 { SMALL_WITH_MEAN } else { SMALL };
-    config.schedule().at(epochs) <= small * config.learning_rate
+    config.schedule().at(Place::epoch(epochs)) <= small * config.learning_rate
 }
 
 /// The settings of a run that are not the paper's.

@@ -12,6 +12,20 @@ pub enum Purpose {
     InputMask,
     /// Dropout mask of a layer's state.
     StateMask(u16),
+    /// Dropout mask of a layer's output.
+    OutputMask(u16),
+    /// Dropout mask of the projection.
+    ProjectionMask,
+    /// Dropout mask of a stream's words.
+    WordMask(u16),
+    /// Dropout mask of a layer's recurrent matrix, by level.
+    WeightMask(u8, u8),
+    /// Which streams forget their state before a window.
+    Reset,
+    /// Where the text begins in an epoch; the step is the epoch's number.
+    Offset,
+    /// How long the windows of an epoch are; the step is the epoch's number.
+    Length,
     /// Words drawn for a benchmark.
     Words,
     /// Where a piece of a text begins.
@@ -27,8 +41,15 @@ impl Purpose {
             Purpose::InputMask => 2,
             Purpose::Words => 3,
             Purpose::Piece => 4,
+            Purpose::ProjectionMask => 5,
+            Purpose::Reset => 6,
+            Purpose::Offset => 7,
+            Purpose::Length => 8,
             Purpose::Samples => 0x53,
             Purpose::StateMask(layer) => 0x1_0000 + u32::from(layer),
+            Purpose::OutputMask(layer) => 0x2_0000 + u32::from(layer),
+            Purpose::WordMask(stream) => 0x3_0000 + u32::from(stream),
+            Purpose::WeightMask(layer, level) => 0x4_0000 + (u32::from(layer) << 8) + u32::from(level),
         }
     }
 }
@@ -68,6 +89,26 @@ pub fn unit(r: u32) -> f32 {
     (r >> 8) as f32 * (1.0 / (1 << 24) as f32)
 }
 
+/// Four normal numbers out of four random u32 (Box and Muller 1958).
+pub fn normals(r: [u32; 4], out: &mut [f32; 4]) {
+    for (r, out) in r.chunks_exact(2).zip(out.chunks_exact_mut(2)) {
+        // Neither of them is 0, whose logarithm there is none of.
+        let [u, v] = [r[0], r[1]].map(|r| (f64::from(r) + 0.5) / 2f64.powi(32));
+        let (radius, angle) = ((-2.0 * u.ln()).sqrt(), std::f64::consts::TAU * v);
+        out[0] = (radius * angle.cos()) as f32;
+        out[1] = (radius * angle.sin()) as f32;
+    }
+}
+
+/// Fills `out` with normal numbers of this standard deviation.
+pub fn normal(stream: &Stream, out: &mut [f32], deviation: f32) {
+    for (block, out) in out.chunks_mut(4).enumerate() {
+        let mut four = [0.0; 4];
+        normals(stream.block(block as u32), &mut four);
+        out.iter_mut().zip(four).for_each(|(x, z)| *x = deviation * z);
+    }
+}
+
 fn halves(x: u64) -> [u32; 2] {
     [x as u32, (x >> 32) as u32]
 }
@@ -97,6 +138,14 @@ mod tests {
     }
 
     #[test]
+    fn normal_numbers_have_the_moments_they_should() {
+        let mut x = vec![0.0; 100_001];
+        normal(&Stream::new(5, Purpose::Weights, 3), &mut x, 0.5);
+        let moment = |k: i32| x.iter().map(|&x| f64::from(x).powi(k)).sum::<f64>() / x.len() as f64;
+        assert!(moment(1).abs() < 0.01 && (moment(2) - 0.25).abs() < 0.01 && (moment(4) - 0.1875).abs() < 0.01);
+    }
+
+    #[test]
     fn purposes_and_steps_are_different_streams() {
         let first = |seed, purpose, step| Stream::new(seed, purpose, step).block(0);
         let all = [
@@ -107,6 +156,14 @@ mod tests {
             first(1, Purpose::InputMask, 1 << 32),
             first(1, Purpose::StateMask(0), 0),
             first(1, Purpose::StateMask(1), 0),
+            first(1, Purpose::OutputMask(1), 0),
+            first(1, Purpose::WordMask(1), 0),
+            first(1, Purpose::WeightMask(1, 0), 0),
+            first(1, Purpose::WeightMask(0, 1), 0),
+            first(1, Purpose::ProjectionMask, 0),
+            first(1, Purpose::Reset, 0),
+            first(1, Purpose::Offset, 0),
+            first(1, Purpose::Length, 0),
         ];
         for (i, a) in all.iter().enumerate() {
             assert!(all[..i].iter().all(|b| a != b));

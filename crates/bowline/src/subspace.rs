@@ -50,7 +50,7 @@ pub fn distance(x: &[f32], y: &[f32], columns: usize) -> Distance {
 
 /// The distance between the word vectors and the classifier of a model: between the spans of `L^T` and `W`, both (V, d).
 pub fn of_model(params: &Params) -> Distance {
-    distance(params.embedding(), params.classifier(), params.architecture().hidden)
+    distance(params.embedding(), params.classifier(), params.spec().width())
 }
 
 /// Orthonormal columns.

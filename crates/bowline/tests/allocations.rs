@@ -1,14 +1,13 @@
 //! A training step allocates nothing once the first few have made room. (Alone in its file: the counter sees every thread.)
 
 use bowline::batch::{Streams, Window};
+use bowline::compute::Compute;
 use bowline::config::{Form, ModelKind, Size, TargetGradient, Training, preset};
-use bowline::model::{Masks, Network, State, Use};
+use bowline::model::{Masks, Network, Pass, State, Use};
 use bowline::optim;
 use bowline::params::Params;
-use bowline_kernels::{Isa, Team};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
-use std::sync::Arc;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -22,15 +21,13 @@ fn a_training_step_allocates_nothing() {
             let mut config = preset(Size::Small, model, "ptb");
             config.hidden = 40;
             (config.augment.gradient, config.augment.form) = (gradient, form);
-            let architecture = config.architecture(300);
-            let team = Arc::new(Team::new(2));
-            let isa = Isa::detect();
-            let mut network =
-                Network::new(architecture, Arc::clone(&team), isa, Use::Train, config.unroll, config.batch);
-            let (mut params, mut slope) = (Params::zeros(architecture), Params::zeros(architecture));
+            let spec = config.spec(300);
+            let compute = Compute::with_threads(2);
+            let mut network = Network::new(&spec, compute.clone(), Use::Train, config.unroll, config.batch);
+            let (mut params, mut slope) = (Params::zeros(&spec), Params::zeros(&spec));
             params.data_mut().iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32).sin() * 0.1);
-            let mut state = State::zeros(architecture, config.batch);
-            let mut masks = Masks::new(architecture.layers, config.batch, architecture.hidden);
+            let mut state = State::zeros(&spec, config.batch);
+            let mut masks = Masks::new(&spec, config.batch);
             let (streams, mut window) = (Streams::new(&ids, config.batch, config.unroll), Window::default());
             let mut step = |n: usize| {
                 streams.read(n, &mut window);
@@ -40,12 +37,15 @@ fn a_training_step_allocates_nothing() {
                     &params,
                     &window,
                     &mut state,
-                    Some(&masks),
-                    config.augmented_loss(Training::Second, n as u64, architecture.vocab),
+                    Pass {
+                        masks: Some(&masks),
+                        augment: config.augmented_loss(Training::Second, n as u64, spec.vocab),
+                        ..Pass::default()
+                    },
                     &mut slope,
                 );
-                let norm = optim::global_norm(&team, isa, &slope);
-                optim::step(&team, isa, &mut params, &slope, norm, config.rule(0.1));
+                let norm = optim::global_norm(&compute, &slope);
+                optim::step(&compute, &mut params, &slope, norm, config.rule(0.1));
             };
             // The first steps make room for the words they read.
             (0..3).for_each(&mut step);

@@ -2,12 +2,14 @@
 
 mod fixture;
 mod oracle;
+mod specs;
 
-use bowline::architecture::Architecture;
 use bowline::batch::Window;
-use bowline::model::{AugmentedForm, AugmentedLoss, LayerState, Masks, Network, State, Use};
+use bowline::compute::Compute;
+use bowline::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Masks, Network, Pass, State, Use};
 use bowline::optim;
 use bowline::params::Params;
+use bowline::spec::ModelSpec;
 use bowline_kernels::{Isa, Precision, Team};
 use fixture::{Fixture, TorchCase};
 use oracle::Augment;
@@ -18,8 +20,8 @@ fn narrow(x: &[f64]) -> Vec<f32> {
     x.iter().map(|&x| x as f32).collect()
 }
 
-fn params(architecture: Architecture, values: &[f64]) -> Params {
-    let mut params = Params::zeros(architecture);
+fn params(spec: &ModelSpec, values: &[f64]) -> Params {
+    let mut params = Params::zeros(spec);
     params.data_mut().copy_from_slice(&narrow(values));
     params
 }
@@ -50,8 +52,20 @@ fn arithmetics() -> impl Iterator<Item = (Isa, Precision, [f64; 3])> {
     })
 }
 
-fn fast_state(h: &[Vec<f64>], c: &[Vec<f64>]) -> State {
-    State { layers: h.iter().zip(c).map(|(h, c)| LayerState { h: narrow(h), c: narrow(c) }).collect() }
+fn fast_state(spec: &ModelSpec, batch: usize, parts: &[Vec<f64>]) -> State {
+    let mut state = State::zeros(spec, batch);
+    state.parts.iter_mut().zip(parts).for_each(|(part, values)| part.values = narrow(values));
+    state
+}
+
+/// The paper's masks, of which the oracle has one for each step.
+fn fast_masks(case: &Case) -> Option<Masks> {
+    let first = |mask: &[f64]| narrow(&mask[..mask.len() / case.window.steps]);
+    case.masks.as_ref().map(|m| Masks {
+        input: first(&m.input),
+        states: m.states.iter().map(|m| first(m)).collect(),
+        ..Masks::default()
+    })
 }
 
 #[test]
@@ -61,16 +75,15 @@ fn every_gradient_agrees_with_the_oracle() {
             for augment in ["off", "stop", "flow"] {
                 for keep in [None, Some(0.6)] {
                     // 57 positions are more than a block of rows, 103 words more than a few panels of columns.
-                    let architecture = Architecture { vocab: 103, hidden: 21, layers: 2, tied };
-                    let case = Case::random(architecture, (19, 3), 0.6, keep, 11);
+                    let spec = ModelSpec::paper(103, 21, 2, tied);
+                    let case = Case::random(&spec, (19, 3), 0.6, keep, 11);
                     let what = format!("{isa:?} {precision:?}, tied {tied}, AL {augment}, keep {keep:?}");
                     let (tau, gamma, flow) = (3.0, 0.65, augment == "flow");
                     let truth = case.run((augment != "off").then_some(Augment { tau, gamma, flow }));
 
                     let team = Arc::new(Team::new(2));
-                    let mut network =
-                        Network::new(architecture, team, isa, Use::Train, 19, 3).with_precision(precision);
-                    let (weights, mut gradient) = (params(architecture, &case.params), Params::zeros(architecture));
+                    let mut network = Network::new(&spec, Compute::new(team, isa).at(precision), Use::Train, 19, 3);
+                    let (weights, mut gradient) = (params(&spec, &case.params), Params::zeros(&spec));
                     gradient.data_mut().fill(f32::NAN); // whatever was there must not matter
                     let window = Window {
                         steps: 19,
@@ -78,11 +91,8 @@ fn every_gradient_agrees_with_the_oracle() {
                         inputs: case.window.inputs.clone(),
                         targets: case.window.targets.clone(),
                     };
-                    let masks = case.masks.as_ref().map(|m| Masks {
-                        input: narrow(&m.input),
-                        states: m.layers.iter().map(|m| narrow(m)).collect(),
-                    });
-                    let mut state = fast_state(&case.state.h, &case.state.c);
+                    let masks = fast_masks(&case);
+                    let mut state = fast_state(&spec, 3, &case.state.parts);
                     network.pack(&weights, Use::Train);
                     let augmented = (augment != "off").then_some(AugmentedLoss {
                         tau: 3.0,
@@ -91,7 +101,13 @@ fn every_gradient_agrees_with_the_oracle() {
                         flow,
                         form: AugmentedForm::Exact,
                     });
-                    let loss = network.train(&weights, &window, &mut state, masks.as_ref(), augmented, &mut gradient);
+                    let loss = network.train(
+                        &weights,
+                        &window,
+                        &mut state,
+                        Pass { masks: masks.as_ref(), augment: augmented, ..Pass::default() },
+                        &mut gradient,
+                    );
 
                     let words = window.targets.len() as f64;
                     let (ce, kl) = (truth.mean_ce, truth.mean_kl);
@@ -99,8 +115,8 @@ fn every_gradient_agrees_with_the_oracle() {
                     assert!((loss.kl / words - kl).abs() <= loss_tolerance * kl, "{what}: {loss:?} {kl}");
                     let error = assert_gradient(&what, &gradient, &truth.gradient, tolerance);
                     assert!(precision == Precision::F32 || error > 1e-3, "{what}: nothing was rounded ({error:e})");
-                    for (layer, (h, c)) in state.layers.iter().zip(truth.state.h.iter().zip(&truth.state.c)) {
-                        for (found, expected) in layer.h.iter().zip(h).chain(layer.c.iter().zip(c)) {
+                    for (part, expected) in state.parts.iter().zip(&truth.state.parts) {
+                        for (found, expected) in part.values.iter().zip(expected) {
                             let error = (f64::from(*found) - expected).abs();
                             assert!(error < state_tolerance, "{what}: the carried state: {found}, expected {expected}");
                         }
@@ -112,19 +128,19 @@ fn every_gradient_agrees_with_the_oracle() {
 }
 
 struct FromFixture {
-    architecture: Architecture,
+    spec: ModelSpec,
     weights: Params,
     state: State,
     augment: Option<AugmentedLoss>,
 }
 
 fn from_fixture(fixture: &Fixture, case: &TorchCase) -> FromFixture {
-    let architecture = fixture.architecture(case);
+    let spec = fixture.spec(case);
     let layers = |x: &[f64]| x.chunks(fixture.batch * fixture.hidden).map(<[f64]>::to_vec).collect::<Vec<_>>();
+    let both = layers(&fixture.state.h).into_iter().zip(layers(&fixture.state.c)).flat_map(|(h, c)| [h, c]);
     FromFixture {
-        architecture,
-        weights: params(architecture, &fixture.params(case)),
-        state: fast_state(&layers(&fixture.state.h), &layers(&fixture.state.c)),
+        weights: params(&spec, &fixture.params(case)),
+        state: fast_state(&spec, fixture.batch, &both.collect::<Vec<_>>()),
         augment: case.augment.map(|a| AugmentedLoss {
             tau: a.tau as f32,
             gamma: a.gamma as f32,
@@ -132,6 +148,7 @@ fn from_fixture(fixture: &Fixture, case: &TorchCase) -> FromFixture {
             flow: a.flow,
             form: AugmentedForm::Exact,
         }),
+        spec,
     }
 }
 
@@ -145,20 +162,25 @@ fn gradients_and_ten_training_steps_are_pytorch_s() {
     for isa in Isa::available() {
         for case in &fixture.cases {
             let name = format!("{}, {isa:?}", case.name);
-            let FromFixture { architecture, mut weights, mut state, augment } = from_fixture(&fixture, case);
-            let team = Arc::new(Team::new(2));
-            let room =
-                |purpose| Network::new(architecture, Arc::clone(&team), isa, purpose, fixture.steps, fixture.batch);
-            let (mut network, mut gradient) = (room(Use::Train), Params::zeros(architecture));
+            let FromFixture { spec, mut weights, mut state, augment } = from_fixture(&fixture, case);
+            let compute = Compute::new(Arc::new(Team::new(2)), isa);
+            let room = |purpose| Network::new(&spec, compute.clone(), purpose, fixture.steps, fixture.batch);
+            let (mut network, mut gradient) = (room(Use::Train), Params::zeros(&spec));
             for k in 0..fixture.windows() {
                 let window = window(&fixture, k);
                 let mut masks = fixture.masks(k).iter().map(|m| narrow(m)).collect::<Vec<_>>();
-                let masks = Masks { input: masks.remove(0), states: masks };
+                let masks = Masks { input: masks.remove(0), states: masks, ..Masks::default() };
                 network.pack(&weights, Use::Train);
-                let loss = network.train(&weights, &window, &mut state, Some(&masks), augment, &mut gradient);
+                let loss = network.train(
+                    &weights,
+                    &window,
+                    &mut state,
+                    Pass { masks: Some(&masks), augment, ..Pass::default() },
+                    &mut gradient,
+                );
                 let alpha = augment.map_or(0.0, |a| f64::from(a.gamma * a.tau));
                 let total = (loss.ce + alpha * loss.kl) / fixture.batch as f64;
-                let norm = optim::global_norm(&team, isa, &gradient);
+                let norm = optim::global_norm(&compute, &gradient);
                 if k == 0 {
                     assert_gradient(&name, &gradient, &fixture.gradient(case), 1e-5);
                 }
@@ -167,9 +189,9 @@ fn gradients_and_ten_training_steps_are_pytorch_s() {
                 assert!((norm - expected_norm).abs() <= 1e-4 * expected_norm, "{name}, window {k}: |g| {norm}");
                 let (learning_rate, clip) = (fixture.learning_rate, fixture.clip);
                 let rule = optim::Rule { learning_rate, clip, weight_decay: 0.0, spare_vectors: false };
-                optim::step(&team, isa, &mut weights, &gradient, norm, rule);
+                optim::step(&compute, &mut weights, &gradient, norm, rule);
             }
-            let (mut network, mut state) = (room(Use::Evaluate), State::zeros(architecture, fixture.batch));
+            let (mut network, mut state) = (room(Use::Evaluate), State::zeros(&spec, fixture.batch));
             network.pack(&weights, Use::Evaluate);
             let mut nll = vec![0.0; fixture.windows() * fixture.steps * fixture.batch];
             for (k, nll) in nll.chunks_mut(fixture.steps * fixture.batch).enumerate() {
@@ -183,20 +205,25 @@ fn gradients_and_ten_training_steps_are_pytorch_s() {
 
 #[test]
 fn the_bits_of_a_gradient_do_not_depend_on_the_number_of_threads() {
-    let architecture = Architecture { vocab: 403, hidden: 131, layers: 2, tied: true };
-    let case = Case::random(architecture, (17, 5), 0.2, Some(0.7), 5);
+    let spec = ModelSpec::paper(403, 131, 2, true);
+    let case = Case::random(&spec, (17, 5), 0.2, Some(0.7), 5);
     let run = |threads, precision| {
-        let (weights, mut gradient) = (params(architecture, &case.params), Params::zeros(architecture));
-        let mut network = Network::new(architecture, Arc::new(Team::new(threads)), Isa::detect(), Use::Train, 17, 5)
-            .with_precision(precision);
+        let (weights, mut gradient) = (params(&spec, &case.params), Params::zeros(&spec));
+        let mut network = Network::new(&spec, Compute::with_threads(threads).at(precision), Use::Train, 17, 5);
         let window =
             Window { steps: 17, batch: 5, inputs: case.window.inputs.clone(), targets: case.window.targets.clone() };
-        let mut state = fast_state(&case.state.h, &case.state.c);
+        let mut state = fast_state(&spec, case.window.batch, &case.state.parts);
         network.pack(&weights, Use::Train);
         let augment =
             Some(AugmentedLoss { tau: 20.0, gamma: 0.65, cross: 1.0, flow: true, form: AugmentedForm::Exact });
-        let loss = network.train(&weights, &window, &mut state, None, augment, &mut gradient);
-        let norm = optim::global_norm(network.team(), network.isa(), &gradient);
+        let loss = network.train(
+            &weights,
+            &window,
+            &mut state,
+            Pass { masks: None, augment, ..Pass::default() },
+            &mut gradient,
+        );
+        let norm = optim::global_norm(network.compute(), &gradient);
         (gradient.data().iter().map(|g| g.to_bits()).collect::<Vec<_>>(), loss, norm.to_bits(), state)
     };
     for precision in Precision::all_available(Isa::detect()) {
@@ -210,21 +237,24 @@ fn the_bits_of_a_gradient_do_not_depend_on_the_number_of_threads() {
 /// At a high temperature the exact augmented loss and the second-order form must agree, in value and in gradient.
 #[test]
 fn the_second_order_form_is_the_limit_of_the_exact_one() {
-    let architecture = Architecture { vocab: 103, hidden: 21, layers: 2, tied: true };
-    let case = Case::random(architecture, (11, 3), 0.6, Some(0.7), 13);
-    let weights = params(architecture, &case.params);
+    let spec = ModelSpec::paper(103, 21, 2, true);
+    let case = Case::random(&spec, (11, 3), 0.6, Some(0.7), 13);
+    let weights = params(&spec, &case.params);
     let window =
         Window { steps: 11, batch: 3, inputs: case.window.inputs.clone(), targets: case.window.targets.clone() };
-    let masks = case
-        .masks
-        .as_ref()
-        .map(|m| Masks { input: narrow(&m.input), states: m.layers.iter().map(|m| narrow(m)).collect() });
+    let masks = fast_masks(&case);
     let run = |augment: Option<AugmentedLoss>| {
         let team = Arc::new(Team::new(2));
-        let mut network = Network::new(architecture, team, Isa::detect(), Use::Train, 11, 3);
-        let (mut gradient, mut state) = (Params::zeros(architecture), fast_state(&case.state.h, &case.state.c));
+        let mut network = Network::new(&spec, Compute::new(team, Isa::detect()), Use::Train, 11, 3);
+        let (mut gradient, mut state) = (Params::zeros(&spec), fast_state(&spec, case.window.batch, &case.state.parts));
         network.pack(&weights, Use::Train);
-        let loss = network.train(&weights, &window, &mut state, masks.as_ref(), augment, &mut gradient);
+        let loss = network.train(
+            &weights,
+            &window,
+            &mut state,
+            Pass { masks: masks.as_ref(), augment, ..Pass::default() },
+            &mut gradient,
+        );
         (loss.kl, gradient.data().iter().map(|&g| f64::from(g)).collect::<Vec<f64>>())
     };
     let (_, without) = run(None);
@@ -247,5 +277,97 @@ fn the_second_order_form_is_the_limit_of_the_exact_one() {
         let difference: Vec<f64> = mean.iter().zip(&gram).map(|(a, b)| a - b).collect();
         let relative = norm(&difference) / norm(&gram);
         assert!(relative < 0.15, "flow {flow}: the shares differ from the whole by {relative}");
+    }
+}
+
+/// The masks by site of a case, of which the oracle has one for each step.
+fn masks_by_site(case: &Case) -> Option<Masks> {
+    let all = |masks: &[Vec<f64>]| masks.iter().map(|m| narrow(m)).collect();
+    case.masks.as_ref().map(|m| Masks {
+        input: narrow(&m.input),
+        states: all(&m.states),
+        outputs: all(&m.outputs),
+        projection: narrow(&m.projection),
+        ..Masks::default()
+    })
+}
+
+#[test]
+fn every_unit_width_and_site_agrees_with_the_oracle() {
+    for (isa, (i, spec)) in
+        Isa::available().into_iter().flat_map(|isa| specs::all(31).into_iter().enumerate().map(move |s| (isa, s)))
+    {
+        let case = Case::random(&spec, (9, 3), 0.6, None, 60 + i as u64);
+        for case in [case.clone(), case.by_site(0.6, 70 + i as u64)] {
+            let what = format!("{isa:?} {spec:?}, masks {}", case.masks.is_some());
+            let truth = case.run(None);
+            let mut network = Network::new(&spec, Compute::new(Arc::new(Team::new(2)), isa), Use::Train, 9, 3);
+            let (weights, mut gradient) = (params(&spec, &case.params), Params::zeros(&spec));
+            gradient.data_mut().fill(f32::NAN);
+            let (inputs, targets) = (case.window.inputs.clone(), case.window.targets.clone());
+            let window = Window { steps: 9, batch: 3, inputs, targets };
+            let masks = masks_by_site(&case);
+            let [ar, tar] = case.activity.map(|x| x as f32);
+            let pass = Pass { masks: masks.as_ref(), activity: Activity { ar, tar }, ..Pass::default() };
+            let mut state = fast_state(&spec, 3, &case.state.parts);
+            network.pack_masked(&weights, Use::Train, pass);
+            let loss = network.train(&weights, &window, &mut state, pass, &mut gradient);
+            assert!((loss.ce / 27.0 - truth.mean_ce).abs() <= 1e-6 * truth.mean_ce, "{what}: {loss:?}");
+            assert_gradient(&what, &gradient, &truth.gradient, 2e-5);
+            for (part, expected) in state.parts.iter().zip(&truth.state.parts) {
+                for (found, expected) in part.values.iter().zip(expected) {
+                    assert!(
+                        (f64::from(*found) - expected).abs() < 4e-6,
+                        "{what}: the carried state: {found}, {expected}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A masked recurrent matrix is another matrix, whose gradient is masked too; and so is a word that is dropped.
+#[test]
+fn weight_and_word_masks_are_those_of_a_masked_model() {
+    for spec in specs::all(31) {
+        let case = Case::random(&spec, (7, 2), 0.6, None, 5);
+        let weights = params(&spec, &case.params);
+        let window =
+            Window { steps: 7, batch: 2, inputs: case.window.inputs.clone(), targets: case.window.targets.clone() };
+        let dropout = Dropout { weights: KeepProb(0.5), word: KeepProb(0.7), ..Dropout::default() };
+        let mut masks = Masks::default();
+        masks.draw_by_site(&dropout, &spec, &window, (1, 3));
+        assert!(masks.words.contains(&0.0));
+        let run = |weights: &Params, masks: &Masks| {
+            let (mut network, mut gradient) =
+                (Network::new(&spec, Compute::with_threads(2), Use::Train, 7, 2), weights.zeros_like());
+            let pass = Pass { masks: Some(masks), ..Pass::default() };
+            network.pack_masked(weights, Use::Train, pass);
+            let mut state = fast_state(&spec, 2, &case.state.parts);
+            let loss = network.train(weights, &window, &mut state, pass, &mut gradient);
+            (loss.ce, gradient)
+        };
+        let (ce, gradient) = run(&weights, &masks);
+        // The same by hand: the matrices with their masks, and the word masks as masks of all values.
+        let mut by_hand = weights.clone();
+        let width = spec.input.width;
+        let input = masks.words.iter().flat_map(|&m| vec![m; width]).collect();
+        let none = vec![Vec::new(); spec.layers.len()];
+        let plain = Masks { input, states: none.clone(), outputs: none, ..Masks::default() };
+        let matrices: Vec<_> = spec.layout().layers.iter().map(|layer| layer.levels.clone()).collect();
+        for (levels, masks) in matrices.iter().zip(&masks.weights) {
+            for (level, mask) in levels.iter().zip(masks) {
+                by_hand.of_mut(level.w_hh).iter_mut().zip(mask).for_each(|(w, m)| *w *= m);
+            }
+        }
+        let (expected, mut d_expected) = run(&by_hand, &plain);
+        for (levels, masks) in matrices.iter().zip(&masks.weights) {
+            for (level, mask) in levels.iter().zip(masks) {
+                d_expected.of_mut(level.w_hh).iter_mut().zip(mask).for_each(|(w, m)| *w *= m);
+            }
+        }
+        assert_eq!(ce, expected, "{spec:?}");
+        let expected: Vec<f64> = d_expected.data().iter().map(|&x| f64::from(x)).collect();
+        assert_gradient(&format!("{spec:?}"), &gradient, &expected, 1e-6);
     }
 }

@@ -2,11 +2,12 @@
 
 mod oracle;
 
-use bowline::architecture::Architecture;
 use bowline::batch::Window;
-use bowline::model::{AugmentedForm, AugmentedLoss, LayerState, Network, State, Use};
+use bowline::compute::Compute;
+use bowline::model::{AugmentedForm, AugmentedLoss, Network, Pass, State, Use};
 use bowline::params::Params;
 use bowline::rng::{Purpose, Stream, unit};
+use bowline::spec::ModelSpec;
 use bowline::subspace;
 use bowline_kernels::loss::{self, Augment};
 use bowline_kernels::{Isa, Team};
@@ -108,20 +109,28 @@ fn window(case: &Case, steps: usize, batch: usize) -> Window {
 }
 
 /// The gradient of the fast path for a case, with any augmented loss, and any `y~` where it is given.
-fn fast(case: &Case, architecture: Architecture, isa: Isa, augment: AugmentedLoss, given: Option<&[f32]>) -> Vec<f32> {
+fn fast(case: &Case, spec: &ModelSpec, isa: Isa, augment: AugmentedLoss, given: Option<&[f32]>) -> Vec<f32> {
     let narrow = |x: &[f64]| x.iter().map(|&x| x as f32).collect::<Vec<f32>>();
-    let mut params = Params::zeros(architecture);
+    let mut params = Params::zeros(spec);
     params.data_mut().copy_from_slice(&narrow(&case.params));
     let window = window(case, 7, 3);
-    let mut network = Network::new(architecture, Arc::new(Team::new(2)), isa, Use::Train, 7, 3);
+    let mut network = Network::new(spec, Compute::new(Arc::new(Team::new(2)), isa), Use::Train, 7, 3);
     network.pack(&params, Use::Train);
     if let Some(given) = given {
         network.given_targets(window.targets.len()).copy_from_slice(given);
     }
-    let layers = case.state.h.iter().zip(&case.state.c).map(|(h, c)| LayerState { h: narrow(h), c: narrow(c) });
-    let mut state = State { layers: layers.collect() };
-    let mut gradient = Params::zeros(architecture);
-    network.train(&params, &window, &mut state, None, Some(augment), &mut gradient);
+    let mut state = State::zeros(spec, 3);
+    for (part, values) in state.parts.iter_mut().zip(&case.state.parts) {
+        part.values = narrow(values);
+    }
+    let mut gradient = Params::zeros(spec);
+    network.train(
+        &params,
+        &window,
+        &mut state,
+        Pass { masks: None, augment: Some(augment), ..Pass::default() },
+        &mut gradient,
+    );
     gradient.data().to_vec()
 }
 
@@ -136,8 +145,8 @@ fn assert_close(what: &str, found: &[f32], expected: &[f64]) {
 #[test]
 fn the_mixture_of_the_losses_has_the_mixed_gradient() {
     for tied in [true, false] {
-        let architecture = Architecture { vocab: 31, hidden: 9, layers: 2, tied };
-        let case = Case::random(architecture, (7, 3), 0.6, None, 21);
+        let spec = ModelSpec::paper(31, 9, 2, tied);
+        let case = Case::random(&spec, (7, 3), 0.6, None, 21);
         let (tau, gamma) = (5.0, 0.7);
         for flow in [false, true] {
             let plain = case.run(None).gradient;
@@ -156,7 +165,7 @@ fn the_mixture_of_the_losses_has_the_mixed_gradient() {
                 };
                 for isa in Isa::available() {
                     let what = format!("{isa:?}, tied {tied}, flow {flow}, beta {beta}");
-                    assert_close(&what, &fast(&case, architecture, isa, augment, None), &mixed);
+                    assert_close(&what, &fast(&case, &spec, isa, augment, None), &mixed);
                 }
             }
         }
@@ -167,8 +176,8 @@ fn the_mixture_of_the_losses_has_the_mixed_gradient() {
 #[test]
 fn given_targets_do_what_estimated_ones_do() {
     for tied in [true, false] {
-        let architecture = Architecture { vocab: 31, hidden: 9, layers: 2, tied };
-        let case = Case::random(architecture, (7, 3), 0.6, None, 22);
+        let spec = ModelSpec::paper(31, 9, 2, tied);
+        let case = Case::random(&spec, (7, 3), 0.6, None, 22);
         let isa = Isa::detect();
         let augment = AugmentedLoss { tau: 2.0, gamma: 0.7, cross: 1.0, flow: false, form: AugmentedForm::Exact };
         let vectors: Vec<f32> = case.params[..31 * 9].iter().map(|&x| x as f32).collect();
@@ -178,11 +187,11 @@ fn given_targets_do_what_estimated_ones_do() {
             loss::target_distribution(isa, &mut y, 2.0, None);
             targets.extend(y);
         }
-        let estimated: Vec<f64> = fast(&case, architecture, isa, augment, None).iter().map(|&x| f64::from(x)).collect();
+        let estimated: Vec<f64> = fast(&case, &spec, isa, augment, None).iter().map(|&x| f64::from(x)).collect();
         let given = AugmentedLoss { form: AugmentedForm::Given, ..augment };
-        assert_close("given", &fast(&case, architecture, isa, given, Some(&targets)), &estimated);
+        assert_close("given", &fast(&case, &spec, isa, given, Some(&targets)), &estimated);
         let uniform = vec![1.0 / 31.0; targets.len()];
-        let other = fast(&case, architecture, isa, given, Some(&uniform));
+        let other = fast(&case, &spec, isa, given, Some(&uniform));
         assert!(
             other.iter().zip(&estimated).any(|(a, b)| (f64::from(*a) - b).abs() > 1e-3),
             "other targets, other gradient"

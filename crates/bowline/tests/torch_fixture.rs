@@ -23,12 +23,18 @@ fn window(fixture: &Fixture, k: usize) -> Window {
 
 fn masks(fixture: &Fixture, k: usize) -> Masks {
     let mut masks = fixture.masks(k);
-    Masks { input: masks.remove(0), layers: masks }
+    Masks::held(fixture.steps, &masks.remove(0), &masks)
 }
 
 fn initial_state(fixture: &Fixture) -> State {
-    let layers = |x: &[f64]| x.chunks_exact(fixture.batch * fixture.hidden).map(<[f64]>::to_vec).collect();
-    State { h: layers(&fixture.state.h), c: layers(&fixture.state.c) }
+    let layers = |x: &[f64]| x.chunks_exact(fixture.batch * fixture.hidden).map(<[f64]>::to_vec).collect::<Vec<_>>();
+    let both = layers(&fixture.state.h).into_iter().zip(layers(&fixture.state.c));
+    State { parts: both.flat_map(|(h, c)| [h, c]).collect() }
+}
+
+/// `h` (0) or `c` (1) of all layers.
+fn every_other(state: &State, first: usize) -> Vec<f64> {
+    state.parts.iter().skip(first).step_by(2).flatten().copied().collect()
 }
 
 fn augment(case: &TorchCase) -> Option<Augment> {
@@ -62,12 +68,19 @@ fn logits_and_gradients_of_the_first_window_are_pytorch_s() {
     let fixture = Fixture::load();
     let (window, masks, state) = (window(&fixture, 0), masks(&fixture, 0), initial_state(&fixture));
     for case in &fixture.cases {
-        let architecture = fixture.architecture(case);
-        let pass = Pass { architecture, window: &window, state: &state, masks: Some(&masks), augment: augment(case) };
+        let spec = fixture.spec(case);
+        let pass = Pass {
+            spec: &spec,
+            window: &window,
+            state: &state,
+            masks: Some(&masks),
+            augment: augment(case),
+            activity: [0.0; 2],
+        };
         let output = pass.run(&fixture.params(case));
         assert_close(&format!("{}, logits", case.name), &output.logits, &case.logits);
         let expected = fixture.gradient(case);
-        for tensor in architecture.tensors() {
+        for tensor in spec.layout().tensors() {
             let what = format!("{}, gradient of {}", case.name, tensor.name);
             assert_close(&what, &output.gradient[tensor.range()], &expected[tensor.range()]);
         }
@@ -78,12 +91,18 @@ fn logits_and_gradients_of_the_first_window_are_pytorch_s() {
 fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
     let fixture = Fixture::load();
     for case in &fixture.cases {
-        let (name, architecture) = (&case.name, fixture.architecture(case));
+        let (name, spec) = (&case.name, fixture.spec(case));
         let (mut params, mut state) = (fixture.params(case), initial_state(&fixture));
         for k in 0..fixture.windows() {
             let (window, masks) = (window(&fixture, k), masks(&fixture, k));
-            let pass =
-                Pass { architecture, window: &window, state: &state, masks: Some(&masks), augment: augment(case) };
+            let pass = Pass {
+                spec: &spec,
+                window: &window,
+                state: &state,
+                masks: Some(&masks),
+                augment: augment(case),
+                activity: [0.0; 2],
+            };
             let output = pass.run(&params);
             let norm = sgd::step(&mut params, &output.gradient, fixture.learning_rate, fixture.clip);
             assert_close(&format!("{name}, loss of window {k}"), &[output.loss], &case.losses[k..=k]);
@@ -92,13 +111,15 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
             assert_close(&format!("{name}, norm of window {k}"), &[norm], &case.gradient_norms[k..=k]);
             state = output.state;
         }
-        assert_close(&format!("{name}, h at the end"), &state.h.concat(), &case.state.h);
-        assert_close(&format!("{name}, c at the end"), &state.c.concat(), &case.state.c);
+        assert_close(&format!("{name}, h at the end"), &every_other(&state, 0), &case.state.h);
+        assert_close(&format!("{name}, c at the end"), &every_other(&state, 1), &case.state.c);
 
-        let (mut state, mut total) = (State::zeros(architecture, fixture.batch), 0.0);
+        let (mut state, mut total) = (State::zeros(&spec, fixture.batch), 0.0);
         for k in 0..fixture.windows() {
             let window = window(&fixture, k);
-            let output = Pass { architecture, window: &window, state: &state, masks: None, augment: None }.run(&params);
+            let output =
+                Pass { spec: &spec, window: &window, state: &state, masks: None, augment: None, activity: [0.0; 2] }
+                    .run(&params);
             (state, total) = (output.state, total + output.mean_ce);
         }
         assert_close(&format!("{name}, evaluation"), &[total / fixture.windows() as f64], &[case.evaluation_ce]);

@@ -48,6 +48,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
     match options.command {
         Command::Demo(options) => commands::demo::run(&options),
         Command::Train(options) => commands::train::run(&options),
+        Command::Recipes(options) => commands::recipes::run(&options),
         Command::Resume(options) => commands::resume::run(&options),
         Command::Branch(options) => commands::branch::run(&options),
         Command::Eval(options) => commands::eval::run(&options),

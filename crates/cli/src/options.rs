@@ -31,6 +31,8 @@ pub enum Command {
     Demo(DemoOptions),
     /// Train a model
     Train(TrainOptions),
+    /// The models that `--model` takes, with their size, published perplexity and cost
+    Recipes(crate::commands::recipes::RecipesOptions),
     /// Go on with a run that was stopped, or look at one that is over
     Resume(ResumeOptions),
     /// Go on from where a run is in a new one, with other settings
@@ -206,9 +208,9 @@ pub struct TrainOptions {
     /// The paper's network size [default: small]
     #[arg(long, value_enum)]
     pub size: Option<SizeName>,
-    /// The paper's model, or an n-gram model
-    #[arg(long, value_enum, default_value = "real")]
-    pub model: ModelName,
+    /// A recipe (see `bowline recipes`): vd-lstm, al, re, real, another name, or a file; or kn, an n-gram model
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "real")]
+    pub model: String,
     /// For kn: the length of the longest n-grams [default: 5]
     #[arg(long, value_name = "N")]
     pub order: Option<usize>,
@@ -318,12 +320,12 @@ pub struct CorpusOptions {
 
 #[derive(Args)]
 pub struct BenchOptions {
-    /// Network size
-    #[arg(long, value_enum, default_value = "small")]
-    pub size: SizeName,
-    /// Model
-    #[arg(long, value_enum, default_value = "real")]
-    pub model: ModelName,
+    /// The paper's network size [default: small]
+    #[arg(long, value_enum)]
+    pub size: Option<SizeName>,
+    /// A recipe (see `bowline recipes`)
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "real")]
+    pub model: String,
     /// Words in the vocabulary
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..=16_000_000))]
     pub vocab: u32,

@@ -3,8 +3,8 @@
 mod common;
 mod made_models;
 
-use bowline::architecture::Architecture;
 use bowline::params::Params;
+use bowline::spec::ModelSpec;
 use common::{Place, bowline, finish};
 use serde_json::Value;
 use std::path::Path;
@@ -104,9 +104,9 @@ fn temperature_and_limits_do_what_they_say() {
 /// An untied model of words on a compass: the embedding and the classifier point different ways.
 fn compass(dir: &Path) {
     let words = ["<eos>", "north", "south", "east", "northish"];
-    let mut params = Params::zeros(Architecture { vocab: 5, hidden: 2, layers: 1, tied: false });
+    let mut params = Params::zeros(&ModelSpec::paper(5, 2, 1, false));
     params.embedding_mut().copy_from_slice(&[1.0, 1.0, 0.0, 2.0, 0.0, -3.0, 1.0, 0.0, 0.1, 1.0]);
-    params.classifier_mut().0.copy_from_slice(&[-1.0, 0.0, 1.0, 0.0, 1.0, 0.1, 0.0, 1.0, 0.0, 0.0]);
+    params.classifier_mut().copy_from_slice(&[-1.0, 0.0, 1.0, 0.0, 1.0, 0.1, 0.0, 1.0, 0.0, 0.0]);
     made_models::save(dir, "vd-lstm", &params, words);
 }
 

@@ -1,12 +1,12 @@
 //! Well-formed examples of every format, small, so that a mutation hits something.
 
-use bowline::architecture::Architecture;
 use bowline::config::{ModelKind, Size, preset};
 use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder};
 use bowline::params::Params;
 use bowline::rng::{Purpose, Stream, unit};
 use bowline::run::Position;
+use bowline::spec::ModelSpec;
 use bowline::storage::tensor_file::TensorFileWriter;
 use bowline::vocabulary::Vocabulary;
 use std::io::Write;
@@ -19,7 +19,7 @@ fn bytes<const N: usize>(texts: [&str; N]) -> Vec<Vec<u8>> {
 }
 
 fn params(vocab: usize, hidden: usize) -> Params {
-    let mut params = Params::zeros(Architecture { vocab, hidden, layers: 1, tied: true });
+    let mut params = Params::zeros(&ModelSpec::paper(vocab, hidden, 1, true));
     Stream::new(1, Purpose::Weights, 0).fill(params.data_mut(), |r| unit(r) - 0.5);
     params
 }

@@ -21,11 +21,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-use bowline::architecture::{Architecture, Tensor};
 use bowline::error::{Error, Result};
+use bowline::layout::Tensor;
 use bowline::model_folder::config::MOST_LAYERS;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder, VOCABULARY_HASH_KEY, add_bias, stored_names};
 use bowline::params::Params;
+use bowline::spec::ModelSpec;
 use bowline::storage::tensor_file::{TensorFile, sha256};
 use bowline::storage::{new_folder, printable};
 use bowline::vocabulary::{EOS, UNK, Vocabulary};
@@ -103,7 +104,7 @@ pub struct Imported {
     /// The kind of model.
     pub model: String,
     /// Its sizes.
-    pub architecture: Architecture,
+    pub spec: ModelSpec,
     /// The content hash of the weights.
     pub weights_sha256: String,
     /// What a person should know.
@@ -122,12 +123,12 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
     let layers = source.layers(hidden)?;
     let words = vocabulary(request, &source, (vocab, hidden))?;
     let (tied, mut notes) = source.classifier(vocab, hidden, request.model)?;
-    let architecture = Architecture { vocab, hidden, layers, tied };
+    let spec = ModelSpec::paper(vocab, hidden, layers, tied);
     source.expect_no_more(layers)?;
 
-    let mut params = Params::zeros(architecture);
-    for tensor in architecture.tensors() {
-        source.read(&tensor, &mut params.data_mut()[tensor.range()])?;
+    let mut params = Params::zeros(&spec);
+    for tensor in spec.layout().tensors() {
+        source.read(tensor, &mut params.data_mut()[tensor.range()])?;
     }
     let model = request.model.unwrap_or(if tied { "re" } else { "vd-lstm" });
     let kept = |key: &str| file.metadata().get(key).cloned();
@@ -148,7 +149,7 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
     if words.unk().is_none() {
         notes.push(format!("the vocabulary has no `{UNK}`: text with other words cannot be read by this model"));
     }
-    Ok(Imported { model: model.to_owned(), architecture, weights_sha256, notes })
+    Ok(Imported { model: model.to_owned(), spec, weights_sha256, notes })
 }
 
 /// The words, as many as there are word vectors.

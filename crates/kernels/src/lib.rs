@@ -13,6 +13,7 @@ mod gemm;
 pub mod loss;
 mod math;
 mod matrix;
+pub mod optimizer;
 mod pack;
 mod peak;
 pub mod recurrent;

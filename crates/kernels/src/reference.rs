@@ -2,6 +2,7 @@
 
 use crate::gemm::Into;
 use crate::matrix::Mat;
+use crate::recurrent::Unit;
 
 /// `A B`, or `C + A B`.
 pub(crate) fn gemm(a: Mat<'_>, b: Mat<'_>, c: &[f32], into: Into) -> Vec<f64> {
@@ -28,7 +29,7 @@ pub(crate) fn numbers(seed: u32, n: usize) -> Vec<f32> {
     (0..n).map(|_| next()).collect()
 }
 
-fn wide(x: &[f32]) -> Vec<f64> {
+pub(crate) fn wide(x: &[f32]) -> Vec<f64> {
     x.iter().map(|&x| f64::from(x)).collect()
 }
 
@@ -36,87 +37,99 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The chain of an LSTM layer through time; the fields are those of [`crate::recurrent::Window`].
-pub(crate) struct Lstm {
-    steps: usize,
-    batch: usize,
-    d: usize,
-    pub gates: Vec<f64>,
-    pub cells: Vec<f64>,
-    pub states: Vec<f64>,
-    pub last: Vec<f64>,
+/// What a unit computes in a step: from the inputs' share of its gates, the products with the state, and what it carries, to
+/// what it carries on and its state.
+fn cell(unit: Unit, x: &[f64], p: &[f64], carried: f64) -> (f64, f64) {
+    match unit {
+        Unit::Lstm | Unit::CoupledLstm => {
+            let (i, f, o) = (sigmoid(x[0] + p[0]), sigmoid(x[1] + p[1]), sigmoid(x[3] + p[3]));
+            let i = if unit == Unit::CoupledLstm { i.min(1.0 - f) } else { i };
+            let c = f * carried + i * (x[2] + p[2]).tanh();
+            (c, o * c.tanh())
+        }
+        Unit::Gru => {
+            let (r, z) = (sigmoid(x[0] + p[0]), sigmoid(x[1] + p[1]));
+            let h = (1.0 - z) * (x[2] + r * p[2]).tanh() + z * carried;
+            (h, h)
+        }
+        Unit::RnnTanh => (0.0, (x[0] + p[0]).tanh()),
+        Unit::RnnSigmoid => (0.0, sigmoid(x[0] + p[0])),
+        Unit::RnnRelu => (0.0, (x[0] + p[0]).max(0.0)),
+        Unit::Highway => {
+            let t = sigmoid(x[1] + p[1]);
+            let s = (x[0] + p[0]).tanh() * t + carried * (1.0 - t);
+            (s, s)
+        }
+    }
 }
 
-impl Lstm {
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn forward(
-        steps: usize,
-        batch: usize,
-        d: usize,
-        w_hh: &[f32],
-        gates: &[f32],
-        cell: &[f32],
-        state: &[f32],
-        mask: Option<&[f32]>,
-    ) -> Lstm {
-        let (w_hh, mut gates) = (wide(w_hh), wide(gates));
-        let (mut cells, mut states, mut last) = (wide(cell), wide(state), vec![0.0; batch * d]);
-        for t in 0..steps {
-            for b in 0..batch {
-                let before = states[(t * batch + b) * d..][..d].to_vec();
-                for u in 0..d {
-                    let gate = |k: usize| {
-                        let row = &w_hh[(k * d + u) * d..][..d];
-                        let sum: f64 = row.iter().zip(&before).map(|(w, h)| w * h).sum();
-                        gates[(t * batch + b) * 4 * d + k * d + u] + sum
-                    };
-                    let (i, f, g, o) = (sigmoid(gate(0)), sigmoid(gate(1)), gate(2).tanh(), sigmoid(gate(3)));
-                    let c = f * cells[(t * batch + b) * d + u] + i * g;
-                    for (k, x) in [i, f, g, o].into_iter().enumerate() {
-                        gates[(t * batch + b) * 4 * d + k * d + u] = x;
-                    }
-                    let h = o * c.tanh();
-                    cells.push(c);
-                    states.push(h * mask.map_or(1.0, |m| f64::from(m[b * d + u])));
-                    last[b * d + u] = h;
-                }
-            }
-        }
-        Lstm { steps, batch, d, gates, cells, states, last }
-    }
+/// The chain of a layer through time; the fields are those of [`crate::recurrent::Window`] and [`crate::recurrent::Levels`].
+/// There is no way back: the tests take difference quotients.
+#[derive(Clone)]
+pub(crate) struct Chain {
+    pub unit: Unit,
+    pub steps: usize,
+    pub batch: usize,
+    pub d: usize,
+    pub weights: Vec<Vec<f64>>,
+    pub bias: Option<Vec<f64>>,
+    pub shortcut: Option<Vec<f64>>,
+    /// (L, T, B, G d): the inputs' share, and something to be added to the products.
+    pub gates: Vec<f64>,
+    pub offsets: Vec<f64>,
+    /// (B, d): what is carried in, and the masked state.
+    pub carried: Vec<f64>,
+    pub state: Vec<f64>,
+    /// (T, B, d).
+    pub mask: Option<Vec<f64>>,
+}
 
-    /// Replaces the activations in `gates` by the gradient before them.
-    pub(crate) fn backward(&mut self, w_hh: &[f32], mask: Option<&[f32]>, d_states: &[f32]) {
-        let (batch, d) = (self.batch, self.d);
-        let w_hh = wide(w_hh);
-        let mut d_cell = vec![0.0; batch * d];
-        for t in (0..self.steps).rev() {
-            for b in 0..batch {
-                let mut through_time = vec![0.0; d];
-                if t + 1 < self.steps {
-                    for (row, w) in w_hh.chunks(d).enumerate() {
-                        let d_gate = self.gates[((t + 1) * batch + b) * 4 * d + row];
-                        for (sum, w) in through_time.iter_mut().zip(w) {
-                            *sum += d_gate * w;
-                        }
-                    }
+/// What came of it.
+pub(crate) struct Chained {
+    /// (T, B, d): after each step what is carried, the state with its mask, and without.
+    pub carried: Vec<f64>,
+    pub states: Vec<f64>,
+    pub outputs: Vec<f64>,
+}
+
+impl Chain {
+    pub(crate) fn run(&self) -> Chained {
+        let (levels, gates, d, step) = (self.weights.len(), self.unit.gates(), self.d, self.batch * self.d);
+        let mut out = Chained { carried: Vec::new(), states: Vec::new(), outputs: Vec::new() };
+        let (mut carried, mut before) = (self.carried.clone(), self.state.clone());
+        for t in 0..self.steps {
+            let mut found = before.clone();
+            for l in 0..levels {
+                let top = l + 1 == levels;
+                let (mut left, mut output) = (vec![0.0; step], vec![0.0; step]);
+                for (b, u) in (0..self.batch).flat_map(|b| (0..d).map(move |u| (b, u))) {
+                    let gate = |k: usize| ((l * self.steps + t) * self.batch + b) * gates * d + k * d + u;
+                    let times = |w: &[f64], state: &[f64], k: usize| -> f64 {
+                        let (row, state) = (&w[(k * d + u) * d..][..d], &state[b * d..][..d]);
+                        row.iter().zip(state).map(|(w, h)| w * h).sum()
+                    };
+                    let x: Vec<f64> = (0..gates).map(|k| self.gates[gate(k)]).collect();
+                    let product = |k: usize| {
+                        let bias = self.bias.as_ref().filter(|_| l == 0).map_or(0.0, |bias| bias[k * d + u]);
+                        let shortcut = self.shortcut.as_ref().filter(|_| top).map_or(0.0, |w| times(w, &before, k));
+                        times(&self.weights[l], &found, k) + shortcut + bias + self.offsets[gate(k)]
+                    };
+                    let p: Vec<f64> = (0..gates).map(product).collect();
+                    let at = b * d + u;
+                    (carried[at], output[at]) = cell(self.unit, &x, &p, carried[at]);
+                    let consumed = (t + usize::from(top)).min(self.steps - 1);
+                    left[at] = output[at] * self.mask.as_ref().map_or(1.0, |m| m[consumed * step + at]);
                 }
-                for u in 0..d {
-                    let at = (t * batch + b) * d + u;
-                    let gate = |k: usize| (t * batch + b) * 4 * d + k * d + u;
-                    let [i, f, g, o] = [0, 1, 2, 3].map(|k| self.gates[gate(k)]);
-                    let tanh_c = self.cells[at + batch * d].tanh();
-                    let d_h =
-                        (f64::from(d_states[at]) + through_time[u]) * mask.map_or(1.0, |m| f64::from(m[b * d + u]));
-                    let d_c = d_cell[b * d + u] + d_h * o * (1.0 - tanh_c * tanh_c);
-                    d_cell[b * d + u] = d_c * f;
-                    self.gates[gate(0)] = d_c * g * i * (1.0 - i);
-                    self.gates[gate(1)] = d_c * self.cells[at] * f * (1.0 - f);
-                    self.gates[gate(2)] = d_c * i * (1.0 - g * g);
-                    self.gates[gate(3)] = d_h * tanh_c * o * (1.0 - o);
+                found.clone_from(&left);
+                if top {
+                    out.outputs.extend(&output);
+                    out.states.extend(&left);
+                    out.carried.extend(&carried);
+                    before = left;
                 }
             }
         }
+        out
     }
 }
 

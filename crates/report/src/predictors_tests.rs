@@ -85,13 +85,13 @@ fn a_report_shows_the_ways_of_predicting_where_they_were_measured() {
 
 #[test]
 fn figures_of_other_weights_are_marked_and_damaged_ones_named() {
-    use bowline::architecture::Architecture;
     use bowline::model_folder::{Contents, ModelCard, ModelFolder};
     use bowline::params::Params;
+    use bowline::spec::ModelSpec;
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("re");
     run(&place);
-    let params = Params::zeros(Architecture { vocab: 2, hidden: 2, layers: 1, tied: true });
+    let params = Params::zeros(&ModelSpec::paper(2, 2, 1, true));
     let contents = Contents {
         model: "re",
         params: &params,

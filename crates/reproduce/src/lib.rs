@@ -123,7 +123,7 @@ impl Cell {
         let model = match self.config.model {
             ModelKind::Al => ModelKind::VdLstm,
             ModelKind::Real => ModelKind::Re,
-            ModelKind::VdLstm | ModelKind::Re => return None,
+            ModelKind::VdLstm | ModelKind::Re | ModelKind::Recipe(_) => return None,
         };
         if self.config.augments(Training::First) {
             return None;

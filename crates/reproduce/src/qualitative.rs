@@ -64,8 +64,8 @@ pub fn tendencies(
 /// The nearest neighbours of every word of `ids` by the cosine of their vectors; nothing for other words.
 pub fn neighbours(model: &LoadedModel, ids: &[u32]) -> Result<Vec<Vec<u32>>> {
     let params = model.require_network("word vectors")?;
-    let architecture = params.architecture();
-    let (v, d) = (architecture.vocab, architecture.hidden);
+    let spec = params.spec();
+    let (v, d) = (spec.vocab, spec.input.width);
     let mut unit = params.embedding().to_vec();
     for row in unit.chunks_exact_mut(d) {
         let length = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt().max(1e-30);
@@ -98,16 +98,16 @@ pub fn neighbours(model: &LoadedModel, ids: &[u32]) -> Result<Vec<Vec<u32>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bowline::architecture::Architecture;
     use bowline::params::Params;
+    use bowline::spec::ModelSpec;
     use bowline::vocabulary::Vocabulary;
     use std::path::Path;
 
     /// A model that always expects the same distribution: no LSTM to speak of, a classifier bias alone.
     fn constant(bias: &[f32]) -> LoadedModel {
         let words: String = (0..bias.len()).map(|i| ["<eos>\n", "<unk>\n", "the\n", "cat\n", "dog\n"][i]).collect();
-        let mut params = Params::zeros(Architecture { vocab: bias.len(), hidden: 2, layers: 1, tied: false });
-        if let (_, Some(b)) = params.classifier_mut() {
+        let mut params = Params::zeros(&ModelSpec::paper(bias.len(), 2, 1, false));
+        if let Some(b) = params.classifier_bias_mut() {
             b.copy_from_slice(bias);
         }
         // "cat" and "dog" point the same way, the others elsewhere.

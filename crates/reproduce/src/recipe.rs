@@ -30,6 +30,7 @@ fn small_on_ptb(config: &mut Config) {
         ModelKind::Re => (34, 0),
         ModelKind::Al => (26, 36),
         ModelKind::Real => (34, 36),
+        ModelKind::Recipe(_) => (config.epochs, config.second_training_epochs),
     };
     if config.model.augmented() {
         config.augment.begin = Training::Second;

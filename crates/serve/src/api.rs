@@ -30,11 +30,11 @@ pub async fn models(State(app): Shared) -> Response {
                 "kind": model.kind, "vocabulary": model.vocabulary.len(), "tokenize": model.tokenize,
             });
             if let Some(params) = model.params() {
-                let architecture = params.architecture();
-                card["hidden"] = architecture.hidden.into();
-                card["layers"] = architecture.layers.into();
-                card["tied"] = architecture.tied.into();
-                card["parameters"] = architecture.parameters().into();
+                let spec = params.spec();
+                card["hidden"] = spec.width().into();
+                card["layers"] = spec.layers.len().into();
+                card["tied"] = spec.output.tied.into();
+                card["parameters"] = spec.parameters().into();
             }
             if !served.side_by_side {
                 let ensemble = &served.ensemble;

@@ -100,15 +100,15 @@ pub fn decode(model: &LoadedModel, ids: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bowline::architecture::Architecture;
     use bowline::params::Params;
+    use bowline::spec::ModelSpec;
     use bowline::vocabulary::Vocabulary;
     use std::path::Path;
 
     fn model(words: &str, tokenize: bool) -> LoadedModel {
         let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), words.replace(' ', "\n").as_bytes()).unwrap();
-        let architecture = Architecture { vocab: vocabulary.len(), hidden: 2, layers: 1, tied: true };
-        let mut model = LoadedModel::network("m", "re", Params::zeros(architecture), vocabulary);
+        let params = Params::zeros(&ModelSpec::paper(vocabulary.len(), 2, 1, true));
+        let mut model = LoadedModel::network("m", "re", params, vocabulary);
         model.tokenize = tokenize;
         model
     }

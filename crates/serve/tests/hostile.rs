@@ -2,12 +2,12 @@
 
 mod common;
 
-use bowline::architecture::Architecture;
 use bowline::loaded_model::LoadedModel;
 use bowline::model::KeepProb;
 use bowline::params::Params;
 use bowline::predictor::{Ensemble, Mix, MonteCarloSettings, NeuralSettings};
 use bowline::rng::{Purpose, Stream, unit};
+use bowline::spec::ModelSpec;
 use bowline_serve::{Limits, ServerOptions};
 use common::{Response, Running, model, post};
 use serde_json::json;
@@ -86,7 +86,7 @@ fn the_sign_of_life_does_not_wait_for_long_answers() {
 /// A model that takes its time: every word is read by 128 samples of a large network.
 fn slow(limits: Limits) -> Running {
     let vocabulary = model("one", 1).vocabulary;
-    let mut params = Params::zeros(Architecture { vocab: vocabulary.len(), hidden: 384, layers: 2, tied: true });
+    let mut params = Params::zeros(&ModelSpec::paper(vocabulary.len(), 384, 2, true));
     Stream::new(1, Purpose::Weights, 0).fill(params.data_mut(), |r| 0.1 * unit(r) - 0.05);
     let large = LoadedModel::network("slow", "re", params, vocabulary);
     let mut ensemble = Ensemble::new(vec![large], Mix::Linear).unwrap();

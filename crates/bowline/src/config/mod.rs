@@ -1,66 +1,23 @@
 //! The settings of a run: a preset, changed by `--set key=value`, validated once, written to the run's `config.toml`.
 
+mod model;
+mod network;
 mod presets;
 mod set;
+mod streams;
 
+pub use model::{ModelKind, RecipeName};
+pub use network::{NetworkConfig, StartConfig, UnitName};
 pub use presets::{Size, preset};
+pub(crate) use set::nearest;
+pub use streams::{ActivityConfig, StreamsConfig};
 
-use crate::architecture::Architecture;
 use crate::error::{Error, Result};
-use crate::model::{AugmentedForm, AugmentedLoss, KeepProb};
-use crate::optim::{Rule, Schedule};
+use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb};
+use crate::optim::{OptimizerConfig, OptimizerKind, Rule, Schedule, ScheduleConfig};
 use bowline_kernels::Isa;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-
-/// The four models of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ModelKind {
-    /// The variational-dropout LSTM: the baseline.
-    VdLstm,
-    /// With the augmented loss.
-    Al,
-    /// With the reused embedding.
-    Re,
-    /// With both.
-    Real,
-}
-
-impl ModelKind {
-    /// All four, in the paper's order.
-    pub const ALL: [ModelKind; 4] = [ModelKind::VdLstm, ModelKind::Al, ModelKind::Re, ModelKind::Real];
-
-    /// The name that `--model` takes.
-    pub fn name(self) -> &'static str {
-        match self {
-            ModelKind::VdLstm => "vd-lstm",
-            ModelKind::Al => "al",
-            ModelKind::Re => "re",
-            ModelKind::Real => "real",
-        }
-    }
-
-    /// The name in the paper's tables.
-    pub fn title(self) -> &'static str {
-        match self {
-            ModelKind::VdLstm => "VD-LSTM",
-            ModelKind::Al => "VD-LSTM +AL",
-            ModelKind::Re => "VD-LSTM +RE",
-            ModelKind::Real => "VD-LSTM +REAL",
-        }
-    }
-
-    /// Whether the classifier reuses the embedding.
-    pub fn tied(self) -> bool {
-        matches!(self, ModelKind::Re | ModelKind::Real)
-    }
-
-    /// Whether the loss is augmented.
-    pub fn augmented(self) -> bool {
-        matches!(self, ModelKind::Al | ModelKind::Real)
-    }
-}
 
 /// Whether the gradient of the augmented loss flows through `y~` into the embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,7 +173,7 @@ pub struct CheckpointConfig {
 pub struct Config {
     /// Version of this file's format.
     pub version: u32,
-    /// Which of the four models.
+    /// Which of the four models, or another recipe.
     pub model: ModelKind,
     /// Where its numbers come from: a preset's name.
     pub size: Size,
@@ -276,6 +233,27 @@ pub struct Config {
     /// Of a run that went on from another one with other settings (`bowline branch`): which, and what changed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub origin: String,
+    /// What the network is made of.
+    #[serde(default)]
+    pub network: NetworkConfig,
+    /// How its weights start.
+    #[serde(default)]
+    pub start: StartConfig,
+    /// Dropout by site, where `keep` is 1: the probability of keeping a unit.
+    #[serde(default)]
+    pub masks: Dropout,
+    /// The optimiser.
+    #[serde(default)]
+    pub optimizer: OptimizerConfig,
+    /// The learning rate.
+    #[serde(default)]
+    pub schedule: ScheduleConfig,
+    /// How the training text is read.
+    #[serde(default)]
+    pub streams: StreamsConfig,
+    /// Activation regularisation.
+    #[serde(default)]
+    pub activity: ActivityConfig,
     /// The corpus.
     pub data: DataConfig,
     /// The augmented loss, where the model has it.
@@ -285,20 +263,15 @@ pub struct Config {
 }
 
 /// The version of `config.toml` that this program writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A `config.toml` has not more bytes than this.
 pub(crate) const LONGEST_CONFIG: u64 = 1 << 20;
 
 impl Config {
-    /// What the model will be made of, given the number of words.
-    pub fn architecture(&self, vocab: usize) -> Architecture {
-        Architecture { vocab, hidden: self.hidden, layers: self.layers, tied: self.model.tied() }
-    }
-
     /// Whether the loss of this training is augmented.
     pub fn augments(&self, training: Training) -> bool {
-        self.model.augmented() && training >= self.augment.begin
+        self.augmented() && training >= self.augment.begin
     }
 
     /// The augmented loss of a training step with `vocab` words, for a training that has it.
@@ -323,9 +296,20 @@ impl Config {
         })
     }
 
-    /// The learning rate by epoch.
+    /// Whether the loss is augmented, in one training at least.
+    pub fn augmented(&self) -> bool {
+        self.model.augmented()
+    }
+
+    /// The learning rate in the course of a training.
     pub fn schedule(&self) -> Schedule {
-        Schedule { learning_rate: self.learning_rate, decay: self.decay, decay_after: self.decay_after }
+        let (learning_rate, decay, decay_after) = (self.learning_rate, self.decay, self.decay_after);
+        Schedule { learning_rate, decay, decay_after, config: self.schedule.clone() }
+    }
+
+    /// What the last layer's activity costs.
+    pub fn activity(&self) -> Activity {
+        Activity { ar: self.activity.ar, tar: self.activity.tar }
     }
 
     /// How a step at this learning rate is done.
@@ -357,9 +341,9 @@ impl Config {
         let (f, positive) = (|x: f64| x.is_finite(), "above 0");
         check(
             "version",
-            self.version == VERSION,
+            (1..=VERSION).contains(&self.version),
             &self.version,
-            &format!("of {VERSION}, or another version of bowline"),
+            &format!("from 1 to {VERSION}, or another version of bowline"),
         )?;
         check("hidden", (1..=65_536).contains(&self.hidden), &self.hidden, "from 1 to 65536")?;
         check("layers", (1..=64).contains(&self.layers), &self.layers, "from 1 to 64")?;
@@ -382,16 +366,18 @@ impl Config {
         )?;
         let share = self.average;
         check("average", (0.0..1.0).contains(&share), &share, "from 0 (no mean) to below 1")?;
+        self.validate_network()?;
+        self.validate_training()?;
         let streams = self.validation_streams;
         check("validation_streams", (1..=65_536).contains(&streams), &streams, "from 1 to 65536")?;
         let (tau, gamma) = (self.augment.tau, self.augment.gamma);
         check("augment.tau", tau.is_finite() && tau > 0.0, &tau, positive)?;
         check("augment.gamma", gamma.is_finite() && gamma >= 0.0, &gamma, "of at least 0")?;
-        if self.augment.form == Form::Gram && self.model == ModelKind::Al {
+        if self.augment.form == Form::Gram && self.augmented() && !self.tied() {
             let advice = "`augment.form=exact`, or `--model real`, whose classifier reuses the embedding";
             return Err(Error::config("augment.form", "the second-order form is for tied models", advice));
         }
-        if self.model.augmented() && self.augment.begin == Training::Second && self.second_training_epochs == 0 {
+        if self.augmented() && self.augment.begin == Training::Second && self.second_training_epochs == 0 {
             let advice = "`second_training_epochs=N`, or `augment.begin=first`";
             return Err(Error::config("augment.begin", "there is no second training to begin with", advice));
         }
@@ -417,6 +403,73 @@ impl Config {
         check("data.vocab_size", words == 0 || words >= 3, &words, "of at least 3, or 0 to keep all words")
     }
 
+    fn validate_network(&self) -> Result<()> {
+        let network = &self.network;
+        if self.model.paper_tied().is_some() && (network.tied || network.bias) {
+            let problem = format!("the name `{}` says already whether the classifier is tied", self.model.name());
+            return Err(Error::config("network.tied", problem, "`--model re` for tied, `--model vd-lstm` for untied"));
+        }
+        // Any number of words will do to see whether there can be such a network.
+        let spec = self.spec(3);
+        spec.check().map_err(|problem| {
+            let advice =
+                "other values of `hidden`, `layers`, `network.widths`, `network.embedding`, `network.projection`";
+            Error::config("network", problem, advice)
+        })?;
+        if self.augmented() && spec.input.width != spec.width() {
+            let problem =
+                "the augmented loss compares what the classifier sees with word vectors, of another size here";
+            let advice = format!("`network.embedding={}`, or a model without it", spec.width());
+            return Err(Error::config("network.embedding", problem, advice));
+        }
+        Ok(())
+    }
+
+    fn validate_training(&self) -> Result<()> {
+        let check = |key: &str, possible: bool, found: &dyn std::fmt::Display, range: &str| {
+            if possible {
+                return Ok(());
+            }
+            Err(Error::config(key, format!("{found} is impossible"), format!("a value {range}")))
+        };
+        for (site, keep) in self.masks.sites() {
+            let possible = keep.0 > 0.0 && keep.0 <= 1.0;
+            check(&format!("masks.{site}"), possible, &keep.0, "above 0, up to 1 (1 drops nothing)")?;
+        }
+        if self.keep.0 < 1.0 && !self.masks.is_off() {
+            let problem = "there are masks by site (`masks.*`) and the paper's (`keep`)";
+            return Err(Error::config("keep", problem, "`keep=1`, or all of `masks.*` at 1"));
+        }
+        let optimizer = &self.optimizer;
+        check("optimizer.beta1", (0.0..1.0).contains(&optimizer.beta1), &optimizer.beta1, "from 0 to below 1")?;
+        check("optimizer.beta2", (0.0..1.0).contains(&optimizer.beta2), &optimizer.beta2, "from 0 to below 1")?;
+        let epsilon = optimizer.epsilon;
+        check("optimizer.epsilon", epsilon > 0.0 && epsilon.is_finite(), &epsilon, "above 0")?;
+        if optimizer.kind == OptimizerKind::Asgd && self.average > 0.0 {
+            let problem = "asgd has a mean of its own";
+            return Err(Error::config("average", problem, "`average=0`, or `optimizer.kind=sgd`"));
+        }
+        let schedule = &self.schedule;
+        check("schedule.constant", (0.0..1.0).contains(&schedule.constant), &schedule.constant, "from 0 to below 1")?;
+        check(
+            "schedule.factor",
+            schedule.factor > 0.0 && schedule.factor <= 1.0,
+            &schedule.factor,
+            "above 0, up to 1",
+        )?;
+        check("schedule.patience", schedule.patience >= 1, &schedule.patience, "of at least 1")?;
+        let reset = self.streams.reset;
+        check("streams.reset", (0.0..=1.0).contains(&reset), &reset, "from 0 to 1")?;
+        if self.streams.random_length && self.augment.target == TargetSource::Truth {
+            let problem = "the true distribution is laid beside windows of one length";
+            return Err(Error::config("streams.random_length", problem, "`streams.random_length=false`"));
+        }
+        for (key, weight) in [("activity.ar", self.activity.ar), ("activity.tar", self.activity.tar)] {
+            check(key, weight >= 0.0 && weight.is_finite(), &weight, "of at least 0")?;
+        }
+        Ok(())
+    }
+
     /// Whether this CPU can do what the settings ask for; they may come from another one.
     pub fn check_cpu(&self, isa: Isa) -> Result<()> {
         if bowline_kernels::Precision::from(self.precision).available(isa) {
@@ -439,6 +492,13 @@ impl Config {
         Ok(config)
     }
 
+    /// The same with the settings of a table, by the names that [`Config::with`] takes.
+    pub fn overlaid(self, settings: &toml::Table) -> Result<Config> {
+        let config = set::overlay(&self, settings)?;
+        config.validate()?;
+        Ok(config)
+    }
+
     /// The settings in which this differs from another: dotted name, the value here, the value there.
     pub fn differences(&self, other: &Config) -> Vec<(String, String, String)> {
         set::differences(self, other)
@@ -457,10 +517,12 @@ impl Config {
         let line_of = |at: usize| 1 + bytes[..at].iter().filter(|&&byte| byte == b'\n').count();
         let text = std::str::from_utf8(&bytes)
             .map_err(|e| Error::run(path, format!("line {}: it is not UTF-8", line_of(e.valid_up_to())), PUT_BACK))?;
-        let config: Config = toml::from_str(text).map_err(|e| {
+        let mut config: Config = toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |span| line_of(span.start));
             Error::run(path, format!("line {line}: {}", e.message()), PUT_BACK)
         })?;
+        // Version 1 has fewer settings, and those it lacks are as they were then.
+        config.version = config.version.max(VERSION);
         config
             .validate()
             .map_err(|e| Error::run(path, e.to_string().replace("\n  try: ", "; possible is "), PUT_BACK))?;

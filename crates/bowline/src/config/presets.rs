@@ -1,10 +1,11 @@
 //! The paper's settings by network size and corpus (appendix A, and for what it leaves out `docs/paper.md`).
 
 use super::{
-    AugmentConfig, CheckpointConfig, Config, DataConfig, Form, LossRule, ModelKind, Precision, Selection,
-    TargetGradient, TargetSource, Training, VERSION,
+    ActivityConfig, AugmentConfig, CheckpointConfig, Config, DataConfig, Form, LossRule, ModelKind, NetworkConfig,
+    Precision, Selection, StartConfig, StreamsConfig, TargetGradient, TargetSource, Training, VERSION,
 };
-use crate::model::KeepProb;
+use crate::model::{Dropout, KeepProb};
+use crate::optim::{OptimizerConfig, ScheduleConfig};
 use serde::{Deserialize, Serialize};
 
 /// The network sizes.
@@ -77,6 +78,13 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         validation_streams: 10,
         precision: Precision::F32,
         origin: String::new(),
+        network: NetworkConfig::default(),
+        start: StartConfig::default(),
+        masks: Dropout::default(),
+        optimizer: OptimizerConfig::default(),
+        schedule: ScheduleConfig::default(),
+        streams: StreamsConfig::default(),
+        activity: ActivityConfig::default(),
         data: DataConfig {
             source: data.to_owned(),
             vocab_size: 0,

@@ -1,6 +1,6 @@
 //! `--set key=value`: changes one setting by its dotted name.
 
-use super::Config;
+use super::{Config, ModelKind};
 use crate::error::{Error, Result};
 use toml::{Table, Value};
 
@@ -23,6 +23,10 @@ fn apply_one(config: &Config, setting: &str) -> Result<Config> {
     if !known.iter().any(|name| name == key) || ["version", "origin"].contains(&key) {
         return Err(unknown(key, &known));
     }
+    if key == "model" && !ModelKind::ALL.iter().any(|kind| kind.name() == value) {
+        let names = ModelKind::ALL.map(ModelKind::name).join(", ");
+        return Err(Error::config(key, format!("`{value}` is none of {names}"), "another recipe by `--model`"));
+    }
     let slot = find(&mut table, key).ok_or_else(|| unknown(key, &known))?;
     let kind = slot.type_str();
     *slot = parse(slot, value)
@@ -34,11 +38,40 @@ fn apply_one(config: &Config, setting: &str) -> Result<Config> {
     })
 }
 
+/// Takes the settings of a table, which may leave out any.
+pub(super) fn overlay(config: &Config, settings: &Table) -> Result<Config> {
+    let mut table: Table =
+        Table::try_from(config).map_err(|e| Error::config("settings", e.to_string(), "another value"))?;
+    let (known, mut settings) = (names(&table, ""), settings.clone());
+    for key in names(&settings, "") {
+        let (Some(value), Some(slot)) = (find(&mut settings, &key).cloned(), find(&mut table, &key)) else {
+            return Err(unknown(&key, &known));
+        };
+        if ["version", "origin", "model", "size"].contains(&key.as_str()) || slot.is_table() {
+            return Err(unknown(&key, &known));
+        }
+        // A whole number will do for a number.
+        *slot = match (&*slot, value) {
+            (Value::Float(_), Value::Integer(n)) => Value::Float(n as f64),
+            (_, value) => value,
+        };
+        let one: std::result::Result<Config, toml::de::Error> = table.clone().try_into();
+        one.map_err(|e| Error::config(&key, e.message().to_owned(), "a value like those of `bowline recipes NAME`"))?;
+    }
+    table.try_into().map_err(|e: toml::de::Error| Error::config("settings", e.message().to_owned(), "another value"))
+}
+
+/// The name that is nearest to one that there is not.
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> &'a str {
+    known.iter().min_by_key(|known| edits(name, known)).copied().unwrap_or_default()
+}
+
 fn plain(kind: &str) -> &str {
     match kind {
         "integer" => "a whole number",
         "float" => "a number",
         "boolean" => "true or false",
+        "array" => "a list in brackets",
         other => other,
     }
 }
@@ -54,6 +87,7 @@ fn parse(present: &Value, text: &str) -> Option<Value> {
         Value::Integer(_) => text.replace('_', "").parse().ok().map(Value::Integer),
         Value::Float(_) => text.parse().ok().map(Value::Float),
         Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
+        Value::Array(_) => format!("list = {text}").parse::<Table>().ok()?.remove("list").filter(Value::is_array),
         _ => None,
     }
 }
@@ -125,7 +159,7 @@ fn edits(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ModelKind, Size, TargetGradient, preset};
+    use super::super::{Size, TargetGradient, preset};
     use super::*;
 
     fn set(setting: &str) -> Result<Config> {
@@ -140,6 +174,8 @@ mod tests {
         assert_eq!(set("augment.gradient=stop").unwrap().augment.gradient, TargetGradient::Stop);
         assert_eq!(set("checkpoint.every_seconds=5").unwrap().checkpoint.every_seconds, 5.0);
         assert_eq!(set("batch = 32").unwrap().batch, 32);
+        assert_eq!(set("network.widths = [300, 200]").unwrap().network.widths, [300, 200]);
+        assert_eq!(set("masks.each_step=[\"input\"]").unwrap().masks.each_step, [crate::model::Site::Input]);
     }
 
     #[test]

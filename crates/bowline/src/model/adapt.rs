@@ -14,13 +14,44 @@
 //! gone through anyway ([`bowline_kernels::adapt`]); whoever wants to see the weights before that calls
 //! [`Adaptation::finish`].
 
-use super::lstm::ByColumns;
+use super::layer::LayerMasks;
 use super::{Network, State};
 use crate::batch::Window;
 use crate::params::Params;
-use bowline_kernels::Buffer;
-use bowline_kernels::adapt::{self, Classifier, Pending, Reading, Rule, Scale, Weights};
+use bowline_kernels::adapt::{self, Classifier, Columns, Pending, Reading, Rule, Scale, Weights};
+use bowline_kernels::{Buffer, Isa, Team};
 use std::ops::Range;
+
+/// Room for a product with a matrix as it lies, `W X^T`.
+pub(super) struct ByColumns {
+    /// `X^T`, (d, T).
+    pub(super) states: Columns,
+    /// The result: a row for each row of the matrix, and a column for each step and some more ([`Columns::stride`]).
+    pub(super) values: Buffer,
+}
+
+impl ByColumns {
+    fn new(isa: Isa) -> ByColumns {
+        ByColumns { states: Columns::new(isa), values: Buffer::new() }
+    }
+
+    /// `w X^T`, plus `start` in each column, for `x` (T, d).
+    pub(super) fn product(&mut self, team: &Team, w: &[f32], x: &[f32], d: usize, start: Option<&[f32]>) {
+        self.states.take(x, d);
+        self.values.resize(w.len() / d * self.states.stride());
+        adapt::product(team, w, &self.states, start, &mut self.values);
+    }
+
+    /// The transpose of `rows`, (T, width), for as many steps as the last product had.
+    pub(super) fn columns_of(&mut self, rows: &[f32], width: usize) -> &[f32] {
+        let stride = self.states.stride();
+        self.values.resize(width * stride);
+        for (t, row) in rows.chunks_exact(width).enumerate() {
+            self.values[t..].iter_mut().step_by(stride).zip(row).for_each(|(to, x)| *to = *x);
+        }
+        &self.values
+    }
+}
 
 /// What moves the weights, and the room it needs. The trained weights in it never change.
 pub struct Adaptation {
@@ -70,11 +101,12 @@ struct Parts {
 
 impl Parts {
     fn of(params: &Params) -> Parts {
-        let a = params.architecture();
-        let (words, d) = (a.vocab * a.hidden, a.hidden);
-        let end = words + a.layers * (8 * d * d + 4 * d);
-        let matrix = if a.tied { 0..words } else { end..end + words };
-        Parts { bias: if a.tied { 0..0 } else { matrix.end..matrix.end + a.vocab }, matrix }
+        let layout = params.layout();
+        let end = params.data().len();
+        Parts {
+            matrix: layout.range(layout.classifier),
+            bias: layout.classifier_bias.map_or(end..end, |bias| layout.range(bias)),
+        }
     }
 
     /// The classifier to be moved.
@@ -84,15 +116,16 @@ impl Parts {
         trained: &'a Params,
         scale: Option<&'a [Scale]>,
     ) -> Classifier<'a> {
-        let all = self.matrix.start..self.matrix.end + self.bias.len();
-        let (matrix, bias) = params.data_mut()[all].split_at_mut(self.matrix.len());
+        // The bias comes after the matrix, whichever that is.
+        let (before, after) = params.data_mut().split_at_mut(self.bias.start);
         let weights = |now, range: &Range<usize>| Weights {
             now,
             trained: &trained.data()[range.clone()],
             scale: scale.map(|r| &r[range.clone()]),
         };
+        let bias = &mut after[..self.bias.len()];
         let bias = if bias.is_empty() { None } else { Some(weights(bias, &self.bias)) };
-        Classifier { matrix: weights(matrix, &self.matrix), bias }
+        Classifier { matrix: weights(&mut before[self.matrix.clone()], &self.matrix), bias }
     }
 }
 
@@ -111,7 +144,7 @@ impl Adaptation {
             (sum / r.data().len().max(1) as f64).max(f64::from(f32::MIN_POSITIVE))
         });
         let epsilon = (epsilon * mean) as f32;
-        let a = trained.architecture();
+        let vocab = trained.spec().vocab;
         Adaptation {
             rule: Rule { rate: rate as f32, decay: decay as f32, epsilon, mean: mean as f32 },
             h: Buffer::new(),
@@ -122,7 +155,7 @@ impl Adaptation {
             room: Buffer::new(),
             pending: None,
             moved: Vec::new(),
-            has_moved: vec![false; a.vocab],
+            has_moved: vec![false; vocab],
             trained,
             scale: scale.map(|r| r.data().iter().map(|&r| Scale::nearest(r)).collect()),
         }
@@ -150,13 +183,13 @@ impl Adaptation {
     pub fn finish(&mut self, network: &Network, params: &mut Params) {
         let Some(left) = self.pending.take() else { return };
         let classifier = Parts::of(params).classifier(params, &self.trained, self.scale.as_deref());
-        let (d, pending) = (self.trained.architecture().hidden, Some((left.pending(), self.rule)));
+        let (d, pending) = (self.trained.spec().width(), Some((left.pending(), self.rule)));
         adapt::pass(network.team(), network.isa(), classifier, d, &mut self.z.values, pending, None, &mut self.room);
     }
 
     /// The logits of the last window that the network read, their sums and `Y W`, after the step that was left.
     fn read(&mut self, network: &Network, params: &mut Params, steps: usize) {
-        let d = params.architecture().hidden;
+        let d = params.spec().width();
         self.h.resize(steps * d);
         self.h.copy_from_slice(network.hidden(steps, 1));
         self.z.states.take(&self.h, d);
@@ -164,7 +197,7 @@ impl Adaptation {
         if self.pending.as_ref().is_some_and(|left| left.minus_log_sums.len() != stride) {
             self.finish(network, params);
         }
-        self.z.values.resize(params.architecture().vocab * stride);
+        self.z.values.resize(params.spec().vocab * stride);
         self.log_sums.resize(stride, 0.0);
         self.d_h.resize(steps * d, 0.0);
         let left = self.pending.take();
@@ -186,7 +219,7 @@ impl Adaptation {
         nll: &mut [f64],
     ) {
         assert!(self.pending.is_none(), "a step is left to be taken");
-        let d = params.architecture().hidden;
+        let d = params.spec().width();
         self.h.resize(targets.len() * d);
         self.h.copy_from_slice(network.hidden(targets.len(), 1));
         self.z.product(network.team(), params.classifier(), &self.h, d, None);
@@ -228,29 +261,36 @@ impl Adaptation {
 impl Network {
     /// Takes new recurrent weights. The others are read where they lie.
     pub fn pack_recurrent(&mut self, params: &Params) {
-        for (l, layer) in self.layers.iter_mut().enumerate() {
-            layer.pack_recurrent(&self.team, &params.layer(l));
-        }
+        self.layers.iter_mut().for_each(|layer| layer.pack_recurrent(params, LayerMasks::default(), true));
     }
 
     /// [`Network::read`] of one stream whose weights are moving.
     pub fn read_moving(&mut self, params: &Params, window: &Window, state: &mut State, adaptation: &mut Adaptation) {
         assert!(window.batch == 1 && window.steps <= self.steps * self.batch);
-        let (d, steps) = (self.architecture.hidden, window.steps);
+        let (d, steps) = (self.spec.input.width, window.steps);
         let Adaptation { trained, scale, rule, z, gates, pending, .. } = adaptation;
         let inputs = &mut self.inputs[..steps * d];
-        match pending.as_ref().filter(|_| self.architecture.tied) {
+        match pending.as_ref().filter(|_| self.spec.output.tied) {
             None => super::embedding::forward(params.embedding(), &window.inputs, None, d, inputs),
             Some(left) => {
                 let scale = scale.as_ref().map(|r| &r[..params.embedding().len()]);
                 let weights = (params.embedding(), trained.embedding(), scale);
-                adapt::rows_after(self.isa, weights, &z.values, left.pending(), *rule, &window.inputs, inputs);
+                let isa = self.compute.isa;
+                adapt::rows_after(isa, weights, &z.values, left.pending(), *rule, &window.inputs, inputs);
             }
         }
+        let mut parts = &mut state.parts[..];
         for l in 0..self.layers.len() {
-            let (below, above) = self.layers.split_at_mut(l);
-            let x = below.last().map_or(&self.inputs[..steps * d], |layer| layer.output(steps, 1));
-            above[0].forward_unpacked(&self.team, &params.layer(l), x, &mut state.layers[l], steps, gates);
+            let (of_layer, above) = parts.split_at_mut(self.spec.layers[l].state().len());
+            parts = above;
+            let (below, layers) = self.layers.split_at_mut(l);
+            let x = below.last().map_or(&self.inputs[..steps * d], |layer| layer.output((steps, 1)));
+            layers[0].forward_unpacked(params, x, of_layer, steps, gates);
+        }
+        if let Some(projection) = &mut self.projection {
+            let h = self.layers.last().map_or(&self.inputs[..], |layer| layer.output((steps, 1)));
+            projection.pack(params);
+            projection.forward(params, h, None, (steps, 1));
         }
     }
 
@@ -266,8 +306,9 @@ impl Network {
         nll: &mut [f64],
     ) {
         self.read_moving(params, segment, state, adaptation);
-        let (steps, isa) = (segment.steps, self.isa);
-        let d = self.architecture.hidden;
+        let (steps, compute) = (segment.steps, self.compute.clone());
+        let (team, isa) = (&*compute.team, compute.isa);
+        let d = self.spec.width();
         adaptation.read(self, params, steps);
         let minus_log_sums = adaptation.log_sums.iter().map(|&x| -x as f32).collect();
         for (i, &temperature) in temperatures.iter().enumerate() {
@@ -292,23 +333,42 @@ impl Network {
         };
         // The layers: the way back through their gates, then the step of each matrix, which gives the gradient below it.
         self.d_above[..steps * d].copy_from_slice(d_h);
+        if let Some(projection) = &self.projection {
+            let inputs = self.spec.inputs(self.layers.len());
+            let h = self.layers.last().map_or(&self.inputs[..], |layer| layer.output((steps, 1)));
+            let (d_output, d_x) = (&mut self.d_above[..steps * d], &mut self.d_below[..steps * inputs]);
+            projection.backward_unpacked(&h[..steps * inputs], d_output, gates, &mut |met| {
+                let range = params.range(met.tensor);
+                part(params, range, &mut |weights| match met.with {
+                    None => adapt::step(team, isa, weights, &met.row_sums(steps), rule),
+                    Some((x, width)) => {
+                        let d_x = Some(&mut d_x[..]);
+                        adapt::matrix_step(team, isa, weights, met.d_rows, met.stride, x, width, rule, d_x, room);
+                    }
+                });
+            });
+            std::mem::swap(&mut self.d_above, &mut self.d_below);
+        }
         for l in (0..self.layers.len()).rev() {
             let (below, above) = self.layers.split_at_mut(l);
-            let x = below.last().map_or(&self.inputs[..steps * d], |layer| layer.output(steps, 1));
-            let d_output = &self.d_above[..steps * d];
-            let before = above[0].backward_unpacked(&self.team, steps, d_output, &mut self.unused, gates);
-            let (d_gates, stride) = (&gates.values, gates.states.stride());
-            let [w_ih, w_hh, bias] = params.layer_ranges(l);
-            part(params, w_ih, &mut |weights| {
-                let d_x = Some(&mut self.d_below[..steps * d]);
-                adapt::matrix_step(&self.team, isa, weights, d_gates, stride, x, d, rule, d_x, room);
+            let (inputs, units) = (self.spec.inputs(l), self.spec.layers[l].units);
+            let x = below.last().map_or(&self.inputs[..], |layer| layer.output((steps, 1)));
+            let (d_output, d_x) = (&mut self.d_above[..steps * units], &mut self.d_below[..steps * inputs]);
+            d_x.fill(0.0);
+            let mut d_level = vec![0.0; d_x.len()];
+            above[0].backward_unpacked(params, x, d_output, gates, &mut |params, met| {
+                let (range, stride) = (params.range(met.tensor), met.stride);
+                part(params, range, &mut |weights| match met.with {
+                    None => adapt::step(team, isa, weights, &met.row_sums(steps), rule),
+                    Some((x, width)) => {
+                        let d_level = met.below.then_some(&mut d_level[..]);
+                        adapt::matrix_step(team, isa, weights, met.d_rows, stride, x, width, rule, d_level, room);
+                    }
+                });
+                if met.below {
+                    d_x.iter_mut().zip(&d_level).for_each(|(sum, d_x)| *sum += d_x);
+                }
             });
-            part(params, w_hh, &mut |weights| {
-                // What it gives has gone down the chain already.
-                adapt::matrix_step(&self.team, isa, weights, d_gates, stride, before, d, rule, None, room);
-            });
-            let d_bias: Vec<f32> = d_gates.chunks_exact(stride).map(|row| row[..steps].iter().sum()).collect();
-            part(params, bias, &mut |weights| adapt::step(&self.team, isa, weights, &d_bias, rule));
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
         let mut left = Left {
@@ -318,8 +378,9 @@ impl Network {
             inputs: Vec::new(),
             d_inputs: Vec::new(),
         };
+        let d = self.spec.input.width;
         let d_inputs = &self.d_above[..steps * d];
-        if self.architecture.tied {
+        if self.spec.output.tied {
             // The embedding moves with the classifier.
             (left.inputs, left.d_inputs) = (segment.inputs.clone(), d_inputs.to_vec());
         } else {
@@ -327,7 +388,7 @@ impl Network {
             let nothing = vec![0.0; d];
             for &word in moved.iter() {
                 let row = word as usize * d..(word as usize + 1) * d;
-                part(params, row, &mut |weights| adapt::step(&self.team, isa, weights, &nothing, rule));
+                part(params, row, &mut |weights| adapt::step(team, isa, weights, &nothing, rule));
             }
             let forward = Rule { decay: 0.0, ..rule };
             for (&word, d_x) in segment.inputs.iter().zip(d_inputs.chunks_exact(d)) {
@@ -335,10 +396,14 @@ impl Network {
                     moved.push(word);
                 }
                 let row = word as usize * d..(word as usize + 1) * d;
-                part(params, row, &mut |weights| adapt::step(&self.team, isa, weights, d_x, forward));
+                part(params, row, &mut |weights| adapt::step(team, isa, weights, d_x, forward));
             }
         }
         *pending = Some(left);
+        // Rows of a tied embedding are read ahead of the step that is left ([`adapt::rows_after`]), which knows of no bias.
+        if self.spec.output.tied && self.spec.output.bias {
+            adaptation.finish(self, params);
+        }
         self.pack_recurrent(params);
     }
 }

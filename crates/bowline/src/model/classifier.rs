@@ -5,9 +5,10 @@
 
 use super::gram::{Gram, GramLoss};
 use super::question::Question;
+use crate::compute::Compute;
 use crate::params::Params;
 use bowline_kernels::loss::{self, Augment, Bias, Loss};
-use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Precision, Team, elementwise, gemm, gemm_alone, rows_per_job};
+use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Team, elementwise, gemm, gemm_alone, rows_per_job};
 use std::sync::{Mutex, PoisonError};
 
 /// Rows of logits in a block, at most. How many are taken changes nothing but the speed.
@@ -95,6 +96,19 @@ struct Augmented {
     d_scores: Buffer,
 }
 
+/// The words of a window as the classifier learns from them.
+#[derive(Clone, Copy)]
+pub struct Words<'a> {
+    /// What it sees, (rows, d).
+    pub h: &'a [f32],
+    /// The words to be predicted.
+    pub targets: &'a [u32],
+    /// The weight of a word in the loss.
+    pub scale: f32,
+    /// The augmented loss, where there is one.
+    pub augment: Option<AugmentedLoss>,
+}
+
 /// Sums of the losses of the words of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WindowLoss {
@@ -106,13 +120,14 @@ pub struct WindowLoss {
 
 impl Classifier {
     /// Room for `rows` words at a time.
-    pub fn new(isa: Isa, vocab: usize, hidden: usize, rows: usize) -> Classifier {
+    pub fn new(compute: &Compute, vocab: usize, hidden: usize, rows: usize) -> Classifier {
+        let (isa, precision) = (compute.isa, compute.precision);
         Classifier {
             isa,
             vocab,
             hidden,
-            weights: PackedB::new(isa, Precision::F32),
-            weights_back: PackedB::new(isa, Precision::F32),
+            weights: PackedB::new(isa, precision),
+            weights_back: PackedB::new(isa, precision),
             exp_bias: Vec::new(),
             max_bias: 0.0,
             logits: Buffer::zeros(rows * vocab),
@@ -120,8 +135,8 @@ impl Classifier {
             answers: Mutex::new(Vec::new()),
             d_bias: Buffer::new(),
             augmented: Augmented {
-                embedding: PackedB::new(isa, Precision::F32),
-                embedding_back: PackedB::new(isa, Precision::F32),
+                embedding: PackedB::new(isa, precision),
+                embedding_back: PackedB::new(isa, precision),
                 distinct: Vec::new(),
                 place: Vec::new(),
                 vectors: Buffer::new(),
@@ -133,14 +148,6 @@ impl Classifier {
                 d_scores: Buffer::new(),
             },
             gram: Gram::new(isa),
-        }
-    }
-
-    /// Rounds the operands of its products so; weights must be packed anew.
-    pub(super) fn set_precision(&mut self, precision: Precision) {
-        let aug = &mut self.augmented;
-        for packed in [&mut self.weights, &mut self.weights_back, &mut aug.embedding, &mut aug.embedding_back] {
-            *packed = PackedB::new(self.isa, precision);
         }
     }
 
@@ -242,21 +249,18 @@ impl Classifier {
     /// The loss of a window, `scale * sum (cross CE + gamma tau KL)`, its gradient by `h` (into `d_h`) and by the weights: into
     /// the classifier's part of `d_params`, overwriting it, and, when the gradient flows through `y~`, into the embedding's
     /// (which is overwritten too; without flow an untied embedding's gradient is set to zero).
-    #[allow(clippy::too_many_arguments)]
     pub fn train(
         &mut self,
         team: &Team,
         params: &Params,
-        h: &[f32],
-        targets: &[u32],
-        scale: f32,
-        augment: Option<AugmentedLoss>,
+        words: Words<'_>,
         d_h: &mut [f32],
         d_params: &mut Params,
         scratch: &mut PackedB,
     ) -> WindowLoss {
+        let Words { h, targets, scale, augment } = words;
         let (isa, v, d, rows) = (self.isa, self.vocab, self.hidden, targets.len());
-        let tied = params.architecture().tied;
+        let tied = params.spec().output.tied;
         let gram = augment.and_then(|augment| match augment.form {
             AugmentedForm::Exact | AugmentedForm::Given => None,
             AugmentedForm::Gram { shares, turn } => {
@@ -277,7 +281,7 @@ impl Classifier {
         let mut logits = std::mem::take(&mut self.logits);
         let mut losses = std::mem::take(&mut self.losses);
         let mut d_bias = std::mem::take(&mut self.d_bias);
-        if !tied {
+        if params.classifier_bias().is_some() {
             d_bias.grow(rows.div_ceil(BIAS_ROWS) * v);
             d_bias.fill(0.0);
         }
@@ -309,9 +313,8 @@ impl Classifier {
         // d_W = d_z^T h
         let d_logits = Mat::new(&logits[..rows * v], rows, v);
         scratch.pack(team, Mat::new(h, rows, d));
-        let (d_w, d_b) = d_params.classifier_mut();
-        gemm(team, d_logits.t(), scratch, d_w, Into::Overwrite);
-        if let Some(d_b) = d_b {
+        gemm(team, d_logits.t(), scratch, d_params.classifier_mut(), Into::Overwrite);
+        if let Some(d_b) = d_params.classifier_bias_mut() {
             elementwise::column_sums(team, isa, &d_bias, d_b);
         }
         self.d_bias = d_bias;
@@ -324,14 +327,14 @@ impl Classifier {
         self.losses = losses;
         match augment {
             Some(augment) if augment.flow => {
-                self.flow_back(team, h, targets, augment, augment.gamma * scale, params, d_params, scratch);
+                self.flow_back(team, params, (words, augment), d_params, scratch);
             }
             _ if !tied => d_params.embedding_mut().fill(0.0),
             _ => {}
         }
         if let Some(gram) = gram {
             let (embedding, d_embedding) = (params.embedding(), d_params.embedding_mut());
-            sum.kl += self.gram.train(team, gram, embedding, h, targets, d, d_h, d_embedding);
+            sum.kl += self.gram.train(team, gram, embedding, words, d_h, d_embedding);
         }
         sum
     }
@@ -365,7 +368,7 @@ impl Classifier {
     /// `y~ = softmax(L^T u / tau)` (section 3), once for each different target word of the window.
     fn estimate_targets(&mut self, team: &Team, params: &Params, targets: &[u32], augment: AugmentedLoss) {
         let (isa, v, d) = (self.isa, self.vocab, self.hidden);
-        let tied = params.architecture().tied;
+        let tied = params.spec().output.tied;
         let aug = &mut self.augmented;
         aug.place.resize(v, u32::MAX);
         for &word in &aug.distinct {
@@ -415,19 +418,16 @@ impl Classifier {
 
     /// The gradient through `y~`: with `s = L^T u`, `d_L += u d_s^T`, and `d_u = L d_s` goes to the target's vector. Words
     /// with the same target are taken together ([`loss::flow`]).
-    #[allow(clippy::too_many_arguments)]
     fn flow_back(
         &mut self,
         team: &Team,
-        h: &[f32],
-        targets: &[u32],
-        augment: AugmentedLoss,
-        scale: f32,
         params: &Params,
+        (words, augment): (Words<'_>, AugmentedLoss),
         d_params: &mut Params,
         scratch: &mut PackedB,
     ) {
-        let (isa, v, d, tied) = (self.isa, self.vocab, self.hidden, params.architecture().tied);
+        let (isa, v, d, tied) = (self.isa, self.vocab, self.hidden, params.spec().output.tied);
+        let (h, targets, scale) = (words.h, words.targets, augment.gamma * words.scale);
         let aug = &mut self.augmented;
         if !tied {
             aug.embedding_back.pack(team, Mat::new(params.embedding(), v, d));

@@ -13,6 +13,7 @@
 //! words, in turn, and scales up. It is an approximation of an approximation: the
 //! shares' mean differs from the whole by the variance between the shares' own means, which is small when they are large.
 
+use super::classifier::Words;
 use super::embedding;
 use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Precision, Team, elementwise, gemm};
 
@@ -71,18 +72,17 @@ impl Gram {
     }
 
     /// Adds the loss's gradient to `d_h` and `d_embedding`; returns the sum of `J_aug` over the rows of `h`.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn train(
         &mut self,
         team: &Team,
         loss: GramLoss,
         embedding: &[f32],
-        h: &[f32],
-        targets: &[u32],
-        d: usize,
+        words: Words<'_>,
         d_h: &mut [f32],
         d_embedding: &mut [f32],
     ) -> f64 {
+        let Words { h, targets, .. } = words;
+        let d = h.len() / targets.len();
         let (rows, vocab) = (targets.len(), embedding.len() / d);
         let shares = loss.shares.min(vocab);
         let first = (loss.turn % shares as u64) as usize;

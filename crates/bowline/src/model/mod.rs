@@ -1,54 +1,30 @@
-//! The model at work: embedding, LSTM layers, classifier and loss, strung together for one window.
+//! The model at work: embedding, layers, classifier and loss, strung together for one window.
 
 pub mod adapt;
 pub mod classifier;
 pub mod dropout;
 pub mod embedding;
 mod gram;
-pub mod lstm;
+mod layer;
+mod projection;
 pub mod question;
+mod state;
 
-use crate::architecture::Architecture;
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::params::Params;
+use crate::spec::ModelSpec;
 pub use adapt::Adaptation;
-use bowline_kernels::{Buffer, Isa, PackedB, Precision, Team};
-pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss};
-pub use dropout::{KeepProb, Masks};
-pub use lstm::{LayerState, Lstm};
+use adapt::ByColumns;
+use bowline_kernels::{Buffer, Isa, PackedB, Team};
+pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss, Words};
+use dropout::there;
+pub use dropout::{Dropout, KeepProb, Masks, Site};
+pub use layer::Activity;
+use layer::{Backward, Layer, LayerMasks};
+use projection::Projection;
 pub use question::Question;
-use std::sync::Arc;
-
-/// The state of all layers between two windows.
-#[derive(Clone, Debug, PartialEq)]
-pub struct State {
-    /// From below.
-    pub layers: Vec<LayerState>,
-}
-
-impl State {
-    /// The state before the first word.
-    pub fn zeros(architecture: Architecture, batch: usize) -> State {
-        let zeros = vec![0.0; batch * architecture.hidden];
-        State { layers: vec![LayerState { h: zeros.clone(), c: zeros }; architecture.layers] }
-    }
-
-    /// Takes the values of another state of the same size.
-    pub fn copy_from(&mut self, other: &State) {
-        for (to, from) in self.layers.iter_mut().zip(&other.layers) {
-            to.h.copy_from_slice(&from.h);
-            to.c.copy_from_slice(&from.c);
-        }
-    }
-
-    /// Back to the state before the first word.
-    pub fn reset(&mut self) {
-        for layer in &mut self.layers {
-            layer.h.fill(0.0);
-            layer.c.fill(0.0);
-        }
-    }
-}
+pub use state::{Part, State};
 
 /// What a network is for; it decides which buffers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,72 +38,73 @@ pub enum Use {
 /// The buffers and packed weights of a model for windows of at most `steps` by `batch`. Allocated once; a training step
 /// allocates nothing after the first.
 pub struct Network {
-    architecture: Architecture,
-    isa: Isa,
-    team: Arc<Team>,
+    spec: ModelSpec,
+    compute: Compute,
     steps: usize,
     batch: usize,
     /// (T, B, d): the word vectors, masked.
     inputs: Buffer,
-    layers: Vec<Lstm>,
+    layers: Vec<Layer>,
+    projection: Option<Projection>,
     classifier: Classifier,
     /// (T, B, d), twice: the gradient on its way down.
     d_above: Buffer,
     d_below: Buffer,
-    /// (B, d).
-    unused: Buffer,
     scratch: PackedB,
 }
 
+/// What a window is read with, besides the weights and the words: the dropout masks and the augmented loss, where there are
+/// any.
+#[derive(Clone, Copy, Default)]
+pub struct Pass<'a> {
+    /// The masks of the window.
+    pub masks: Option<&'a Masks>,
+    /// The augmented loss.
+    pub augment: Option<AugmentedLoss>,
+    /// What the last layer's activity costs.
+    pub activity: Activity,
+}
+
 impl Network {
-    /// Room for windows of at most `steps` by `batch`.
-    pub fn new(
-        architecture: Architecture,
-        team: Arc<Team>,
-        isa: Isa,
-        purpose: Use,
-        steps: usize,
-        batch: usize,
-    ) -> Network {
-        let d = architecture.hidden;
+    /// Room for windows of at most `steps` by `batch`. The operands of the products with inputs and states and of the
+    /// classifier's, forward and back, are rounded as `compute` says; weights, states, sums, the loss and the gradient are f32.
+    pub fn new(spec: &ModelSpec, compute: Compute, purpose: Use, steps: usize, batch: usize) -> Network {
         let rows = steps * batch;
-        let gradient = if purpose == Use::Train { rows * d } else { 0 };
-        bowline_kernels::make_room(&team);
+        let gradient = if purpose == Use::Train { rows * spec.widest() } else { 0 };
+        bowline_kernels::make_room(&compute.team);
         Network {
-            architecture,
-            isa,
-            steps,
-            batch,
-            inputs: Buffer::zeros(rows * d),
-            layers: (0..architecture.layers).map(|_| Lstm::new(isa, team.threads(), d, steps, batch)).collect(),
-            classifier: Classifier::new(isa, architecture.vocab, d, rows),
+            inputs: Buffer::zeros(rows * spec.input.width),
+            layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
+            projection: Projection::new(spec, &compute, rows),
+            classifier: Classifier::new(&compute, spec.vocab, spec.width(), rows),
             d_above: Buffer::zeros(gradient),
             d_below: Buffer::zeros(gradient),
-            unused: Buffer::zeros(batch * d),
-            scratch: PackedB::new(isa, Precision::F32),
-            team,
+            scratch: PackedB::new(compute.isa, compute.precision),
+            spec: spec.clone(),
+            compute,
+            steps,
+            batch,
         }
     }
 
-    /// The same with the operands of its products rounded so: of the layers' products with their inputs and states and of
-    /// the classifier's, forward and back. Weights, states, sums, the loss and the gradient stay f32. The precision must be
-    /// available ([`Precision::available`]).
-    pub fn with_precision(mut self, precision: Precision) -> Network {
-        let threads = self.team.threads();
-        self.layers.iter_mut().for_each(|layer| layer.set_precision(precision, threads));
-        self.classifier.set_precision(precision);
-        self.scratch = PackedB::new(self.isa, precision);
-        self
+    /// What the model is made of.
+    pub fn spec(&self) -> &ModelSpec {
+        &self.spec
+    }
+
+    /// Who computes.
+    pub fn compute(&self) -> &Compute {
+        &self.compute
     }
 
     /// The team that works on it.
     pub fn team(&self) -> &Team {
-        &self.team
+        &self.compute.team
     }
 
-    /// The team, to share it.
-    pub fn shared_team(&self) -> &Arc<Team> {
-        &self.team
+    /// The instruction set it uses.
+    pub fn isa(&self) -> Isa {
+        self.compute.isa
     }
 
     /// Room for the next training window's `y~`, (T, B, V), where they are given ([`AugmentedForm::Given`]).
@@ -135,43 +112,63 @@ impl Network {
         self.classifier.given_targets(rows)
     }
 
-    /// The instruction set it uses.
-    pub fn isa(&self) -> Isa {
-        self.isa
-    }
-
     /// Takes new weights.
     pub fn pack(&mut self, params: &Params, purpose: Use) {
-        let for_backward = purpose == Use::Train;
-        for (l, layer) in self.layers.iter_mut().enumerate() {
-            layer.pack(&self.team, &params.layer(l), for_backward);
-        }
-        self.classifier.pack(&self.team, params, for_backward);
+        self.pack_masked(params, purpose, Pass::default());
     }
 
-    /// Runs the layers over a window; the last one's output is what the classifier sees.
-    fn run_layers(&mut self, params: &Params, window: &Window, state: &mut State, masks: Option<&Masks>) {
+    /// The same, with the masks of the recurrent matrices.
+    pub fn pack_masked(&mut self, params: &Params, purpose: Use, pass: Pass<'_>) {
+        let for_backward = purpose == Use::Train;
+        let last = self.layers.len();
+        for (l, layer) in self.layers.iter_mut().enumerate() {
+            layer.pack(params, pass.of_layer(l, last), for_backward);
+        }
+        if let Some(projection) = &mut self.projection {
+            projection.pack(params);
+        }
+        self.classifier.pack(&self.compute.team, params, for_backward);
+    }
+
+    /// Runs the layers over a window, without the classifier; [`Network::hidden`] is what they give.
+    pub fn read(&mut self, params: &Params, window: &Window, state: &mut State, masks: Option<&Masks>) {
+        self.read_for(params, window, state, Pass { masks, ..Pass::default() });
+    }
+
+    fn read_for(&mut self, params: &Params, window: &Window, state: &mut State, pass: Pass<'_>) {
         let shape = (window.steps, window.batch);
         // A window may be of another shape than the buffers, as long as its steps, and the carried one, have room.
         assert!(
             window.batch <= self.batch && window.steps * window.batch <= self.steps * self.batch,
             "the window is larger than the network's room"
         );
-        let rows = window.steps * window.batch;
-        let d = self.architecture.hidden;
-        let x = &mut self.inputs[..rows * d];
-        embedding::forward(params.embedding(), &window.inputs, masks.map(|m| &m.input[..]), d, x);
+        let d = self.spec.input.width;
+        let x = &mut self.inputs[..shape.0 * shape.1 * d];
+        embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x);
+        let mut parts = &mut state.parts[..];
         for l in 0..self.layers.len() {
-            let (below, above) = self.layers.split_at_mut(l);
-            let x = below.last().map_or(&self.inputs[..rows * d], |layer| layer.output(shape.0, shape.1));
-            let mask = masks.map(|m| &m.states[l][..]);
-            above[0].forward(&self.team, params.layer(l).bias, x, &mut state.layers[l], mask, shape);
+            let (of_layer, above) = parts.split_at_mut(self.spec.layers[l].state().len());
+            parts = above;
+            let (below, layers) = self.layers.split_at_mut(l);
+            let x = below.last().map_or(&self.inputs[..], |layer| layer.output(shape));
+            layers[0].forward(params, x, of_layer, pass.of_layer(l, self.spec.layers.len()), shape);
+        }
+        if let Some(projection) = &mut self.projection {
+            let h = self.layers.last().map_or(&self.inputs[..], |layer| layer.output(shape));
+            projection.forward(params, h, pass.of_projection().output, shape);
         }
     }
 
-    fn output(&self, window: &Window) -> &[f32] {
-        let below = &self.inputs[..window.inputs.len() * self.architecture.hidden];
-        self.layers.last().map_or(below, |layer| layer.output(window.steps, window.batch))
+    /// What the classifier sees after every word of the window that was read last, (T, B, d).
+    pub fn hidden(&self, steps: usize, batch: usize) -> &[f32] {
+        seen(&self.projection, &self.layers, &self.inputs, (steps, batch))
+    }
+
+    /// What the classifier sees of one stream in this state, (d).
+    pub fn hidden_of(&self, params: &Params, state: &State) -> Vec<f32> {
+        let last = self.spec.layers.last().map_or(0, |layer| layer.state().len());
+        let h = state.parts[state.parts.len() - last..].first().map_or(&[][..], |h| &h.values);
+        self.projection.as_ref().map_or_else(|| h.to_vec(), |projection| projection.of(params, h))
     }
 
     /// The loss of a window, `J = (1 / B) sum_{t, b} (CE + alpha KL)` (equations 4 and 8), as sums over its words, and the
@@ -181,69 +178,64 @@ impl Network {
         params: &Params,
         window: &Window,
         state: &mut State,
-        masks: Option<&Masks>,
-        augment: Option<AugmentedLoss>,
+        pass: Pass<'_>,
         gradient: &mut Params,
     ) -> WindowLoss {
-        self.train_until(params, window, state, masks, augment, gradient, &|| false).unwrap_or_default()
+        self.train_until(params, window, state, pass, gradient, &|| false).unwrap_or_default()
     }
 
     /// [`Network::train`], given up as soon as `stop` says so; then there is no loss, and state and gradient are void.
-    #[allow(clippy::too_many_arguments)]
     pub fn train_until(
         &mut self,
         params: &Params,
         window: &Window,
         state: &mut State,
-        masks: Option<&Masks>,
-        augment: Option<AugmentedLoss>,
+        pass: Pass<'_>,
         gradient: &mut Params,
         stop: &dyn Fn() -> bool,
     ) -> Option<WindowLoss> {
         if stop() {
             return None;
         }
-        self.run_layers(params, window, state, masks);
+        self.read_for(params, window, state, pass);
         if stop() {
             return None;
         }
-        let (d, rows) = (self.architecture.hidden, window.inputs.len());
-        let shape = (window.steps, window.batch);
-        let below = &self.inputs[..rows * d];
-        let h = self.layers.last().map_or(below, |layer| layer.output(shape.0, shape.1));
-        let loss = self.classifier.train(
-            &self.team,
-            params,
-            h,
-            &window.targets,
-            1.0 / window.batch as f32,
-            augment,
-            &mut self.d_above[..rows * d],
-            gradient,
-            &mut self.scratch,
-        );
+        let (rows, shape) = (window.inputs.len(), (window.steps, window.batch));
+        let h = seen(&self.projection, &self.layers, &self.inputs, shape);
+        let words = Words { h, targets: &window.targets, scale: 1.0 / window.batch as f32, augment: pass.augment };
+        let d_h = &mut self.d_above[..rows * self.spec.width()];
+        let loss = self.classifier.train(&self.compute.team, params, words, d_h, gradient, &mut self.scratch);
+        if let Some(projection) = &self.projection {
+            let back = Backward {
+                params,
+                x: self.layers.last().map_or(&self.inputs[..], |layer| layer.output(shape)),
+                masks: pass.of_projection(),
+                shape,
+                d_output: &mut self.d_above[..rows * self.spec.width()],
+            };
+            let d_h = &mut self.d_below[..rows * self.spec.inputs(self.layers.len())];
+            projection.backward(back, gradient, d_h, &mut self.scratch);
+            std::mem::swap(&mut self.d_above, &mut self.d_below);
+        }
         for l in (0..self.layers.len()).rev() {
             if stop() {
                 return None;
             }
             let (below, above) = self.layers.split_at_mut(l);
-            let x = below.last().map_or(&self.inputs[..rows * d], |layer| layer.output(shape.0, shape.1));
-            above[0].backward(
-                &self.team,
-                &params.layer(l),
-                x,
-                masks.map(|m| &m.states[l][..]),
+            let back = Backward {
+                params,
+                x: below.last().map_or(&self.inputs[..], |layer| layer.output(shape)),
+                masks: pass.of_layer(l, self.spec.layers.len()),
                 shape,
-                &self.d_above[..rows * d],
-                &mut gradient.layer_mut(l),
-                &mut self.d_below[..rows * d],
-                &mut self.scratch,
-                &mut self.unused,
-            );
+                d_output: &mut self.d_above[..rows * self.spec.layers[l].units],
+            };
+            let d_x = &mut self.d_below[..rows * self.spec.inputs(l)];
+            above[0].backward(back, gradient, d_x, &mut self.scratch);
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
-        let mask = masks.map(|m| &m.input[..]);
-        embedding::backward(&self.d_above[..rows * d], &window.inputs, mask, d, gradient.embedding_mut());
+        let d = self.spec.input.width;
+        embedding::backward(&self.d_above[..rows * d], &window.inputs, pass.masks, d, gradient.embedding_mut());
         Some(loss)
     }
 
@@ -255,28 +247,15 @@ impl Network {
 
     /// Reads a window and answers questions about what comes after some of its words. The window's targets are not used.
     pub fn answer(&mut self, params: &Params, window: &Window, state: &mut State, questions: &mut [Question]) {
-        self.run_layers(params, window, state, None);
-        let (d, rows) = (self.architecture.hidden, window.inputs.len());
-        let below = &self.inputs[..rows * d];
-        let h = self.layers.last().map_or(below, |layer| layer.output(window.steps, window.batch));
-        self.classifier.answer(&self.team, params, h, questions);
+        self.read(params, window, state, None);
+        let h = seen(&self.projection, &self.layers, &self.inputs, (window.steps, window.batch));
+        self.classifier.answer(&self.compute.team, params, h, questions);
     }
 
     /// `y`, the distribution of the next word, after every word of a window: (T, B, V) into `out`.
     pub fn probabilities(&mut self, params: &Params, window: &Window, state: &mut State, out: &mut [f32]) {
         self.read(params, window, state, None);
-        self.distributions(params, self.output(window), 1.0, out);
-    }
-
-    /// Runs the layers over a window, without the classifier; [`Network::hidden`] is what they give.
-    pub fn read(&mut self, params: &Params, window: &Window, state: &mut State, masks: Option<&Masks>) {
-        self.run_layers(params, window, state, masks);
-    }
-
-    /// What the classifier sees after every word of the window that was read last, (T, B, d).
-    pub fn hidden(&self, steps: usize, batch: usize) -> &[f32] {
-        let below = &self.inputs[..steps * batch * self.architecture.hidden];
-        self.layers.last().map_or(below, |layer| layer.output(steps, batch))
+        self.distributions(params, self.hidden(window.steps, window.batch), 1.0, out);
     }
 
     /// `-log y_target` of every word of the window of `(steps, batch)` that was read last, at each of the temperatures:
@@ -289,13 +268,47 @@ impl Network {
         temperatures: &[f32],
         nll: &mut [f64],
     ) {
-        let below = &self.inputs[..steps * batch * self.architecture.hidden];
-        let h = self.layers.last().map_or(below, |layer| layer.output(steps, batch));
-        self.classifier.evaluate(&self.team, params, h, targets, temperatures, nll);
+        let h = seen(&self.projection, &self.layers, &self.inputs, (steps, batch));
+        self.classifier.evaluate(&self.compute.team, params, h, targets, temperatures, nll);
     }
 
     /// The distribution that each row of `h` (rows, d) means at a temperature: (rows, V) into `out`.
     pub fn distributions(&self, params: &Params, h: &[f32], temperature: f32, out: &mut [f32]) {
-        self.classifier.probabilities(&self.team, params, h, temperature, out);
+        self.classifier.probabilities(&self.compute.team, params, h, temperature, out);
+    }
+}
+
+/// What the classifier sees: the projection, or the last layer, or what is below it. (Not a method of the network, whose other
+/// parts can then be used at the same time.)
+fn seen<'a>(
+    projection: &'a Option<Projection>,
+    layers: &'a [Layer],
+    inputs: &'a [f32],
+    shape: (usize, usize),
+) -> &'a [f32] {
+    match (projection, layers.last()) {
+        (Some(projection), _) => projection.output(shape),
+        (None, Some(layer)) => layer.output(shape),
+        (None, None) => inputs,
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// The masks of layer `l` of so many: in the paper's scheme one for both places where its state is consumed.
+    fn of_layer(&self, l: usize, layers: usize) -> LayerMasks<'a> {
+        let activity = if l + 1 == layers { self.activity } else { Activity::default() };
+        let Some(masks) = self.masks else {
+            return LayerMasks { activity, apart: activity != Activity::default(), ..LayerMasks::default() };
+        };
+        let (state, weights) = (there(&masks.states[l]), masks.weights.get(l).map_or(&[][..], |weights| weights));
+        match masks.outputs.get(l) {
+            None => LayerMasks { state, output: state, apart: false, weights, activity },
+            Some(output) => LayerMasks { state, output: there(output), apart: true, weights, activity },
+        }
+    }
+
+    /// The mask of the projection, as that of an output.
+    fn of_projection(&self) -> LayerMasks<'a> {
+        LayerMasks { output: self.masks.and_then(|m| there(&m.projection)), ..LayerMasks::default() }
     }
 }

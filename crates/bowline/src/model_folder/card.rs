@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::config::Config;
 use super::{CONFIG, VOCABULARY, WEIGHTS};
+use crate::spec::{LayerSpec, ModelSpec};
 use crate::wording::grouped;
 
 /// What the card says beyond what the model's own sizes say.
@@ -31,9 +32,24 @@ pub struct ModelCard {
     pub origin: Option<String>,
 }
 
+/// "2 LSTM layers of 200 units", or each layer by itself where they differ.
+fn layers(spec: &ModelSpec) -> String {
+    let name = |layer: &LayerSpec| layer.unit.title();
+    match &spec.layers[..] {
+        [one] => format!("one {} layer of {} units", name(one), grouped(one.units)),
+        [first, rest @ ..] if rest.iter().all(|layer| layer == first) => {
+            format!("{} {} layers of {} units", spec.layers.len(), name(first), grouped(first.units))
+        }
+        layers => {
+            let all: Vec<_> = layers.iter().map(|layer| format!("{} {}", grouped(layer.units), name(layer))).collect();
+            format!("layers of {} units", all.join(", "))
+        }
+    }
+}
+
 impl ModelCard {
     pub(super) fn to_markdown(&self, config: &Config, hash: &str) -> String {
-        let a = config.architecture;
+        let a = &config.spec;
         let mut card = String::new();
         let mut line = |text: String| {
             card.push_str(&text);
@@ -41,16 +57,16 @@ impl ModelCard {
         };
         line(format!("# {}\n", plain(&self.title)));
         let (how, kind) = match &self.origin {
+            None if a.as_paper().is_none() => ("trained with Bowline", "a recurrent network"),
             None => ("trained with Bowline", kind(&config.model)),
-            Some(_) if a.tied => ("imported by Bowline", "an LSTM whose classifier reuses the word vectors"),
+            Some(_) if a.output.tied => ("imported by Bowline", "an LSTM whose classifier reuses the word vectors"),
             Some(_) => ("imported by Bowline", "an LSTM whose classifier has its own matrix and bias"),
         };
         line(format!(
-            "A word-level language model, {how} {}: {kind}. It has {} of {} units, a vocabulary of {} words \
+            "A word-level language model, {how} {}: {kind}. It has {}, a vocabulary of {} words \
              and {} parameters.\n",
             env!("CARGO_PKG_VERSION"),
-            if a.layers == 1 { "one LSTM layer".to_owned() } else { format!("{} LSTM layers", a.layers) },
-            grouped(a.hidden),
+            layers(a),
             grouped(a.vocab),
             grouped(a.parameters()),
         ));
@@ -68,21 +84,29 @@ impl ModelCard {
             shell_word(&self.data_name),
             shell_word(&self.example),
         ));
-        line(format!("In PyTorch:\n\n```python\n{}```\n", self.python(a.tied)));
+        if a.as_paper().is_some() {
+            line(format!("In PyTorch:\n\n```python\n{}```\n", self.python(a.output.tied)));
+        }
 
         line("## Files\n".to_owned());
         line(format!(
-            "- `{WEIGHTS}`: the weights under PyTorch's names, gates in the order i, f, g, o; {}. Content hash \
-             `{}`, checked on loading.",
-            if a.tied {
-                "the classifier is the embedding and is stored once"
-            } else {
-                "the classifier has its own matrix and bias"
+            "- `{WEIGHTS}`: the weights{}; {}. Content hash `{}`, checked on loading.",
+            match a.as_paper() {
+                Some(_) => " under PyTorch's names, gates in the order i, f, g, o",
+                None => "",
+            },
+            match (a.output.tied, a.output.bias) {
+                (true, _) => "the classifier is the embedding and is stored once",
+                (false, true) => "the classifier has its own matrix and bias",
+                (false, false) => "the classifier has its own matrix",
             },
             code(hash),
         ));
         line(format!("- `{CONFIG}`: the sizes."));
         line(format!("- `{VOCABULARY}`: the words, one per line, in the order of the word vectors.\n"));
+        if !config.is_of_the_paper() {
+            return card;
+        }
         line(
             "The model is that of Inan, Khosravi and Socher, *Tying Word Vectors and Word Classifiers: A Loss \
              Framework for Language Modeling*, ICLR 2017."
@@ -190,7 +214,8 @@ fn kind(model: &str) -> &'static str {
             "an LSTM with variational dropout, with the augmented loss and a classifier that reuses the word vectors \
              (VD-LSTM+REAL)"
         }
-        _ => "an LSTM with variational dropout (VD-LSTM)",
+        "vd-lstm" => "an LSTM with variational dropout (VD-LSTM)",
+        _ => "a recurrent network",
     }
 }
 

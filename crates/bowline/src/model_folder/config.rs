@@ -6,13 +6,16 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::ngram_files::is_ngram_kind;
-use crate::architecture::Architecture;
 use crate::error::{Error, Result};
+use crate::spec::ModelSpec;
 use crate::storage::printable;
 use crate::storage::strict_json::Pairs;
 
 /// The version of the format. A change that older programs would misread needs a higher one.
-pub(super) const VERSION: u64 = 1;
+///
+/// Version 1 has the paper's networks; version 2 spells out any other. A network that version 1 can say is written so, for
+/// older programs.
+pub(super) const VERSION: u64 = 2;
 
 /// The models by name, and whether the classifier is tied to the embedding.
 const MODELS: [(&str, bool); 4] = [("vd-lstm", false), ("al", false), ("re", true), ("real", true)];
@@ -22,6 +25,8 @@ const GATE_ORDER: &str = "ifgo";
 
 const KEYS: [&str; 8] =
     ["format", "version", "model", "vocab_size", "hidden_size", "num_layers", "tie_word_embeddings", "gate_order"];
+
+const KEYS_2: [&str; 4] = ["format", "version", "model", "network"];
 
 /// Far above any model this program can train, and small enough that no product of them overflows.
 pub(super) const MOST_WORDS: u64 = 1 << 24;
@@ -34,7 +39,7 @@ pub(super) const RESTORE: &str = "bring back the `config.json` that was saved wi
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Config {
     pub(super) model: String,
-    pub(super) architecture: Architecture,
+    pub(super) spec: ModelSpec,
 }
 
 impl Config {
@@ -51,19 +56,38 @@ impl Config {
             tie_word_embeddings: bool,
             gate_order: &'a str,
         }
-        let Architecture { vocab, hidden, layers, tied } = self.architecture;
-        let file = File {
-            format: "bowline",
-            version: VERSION,
-            model: &self.model,
-            vocab_size: vocab,
-            hidden_size: hidden,
-            num_layers: layers,
-            tie_word_embeddings: tied,
-            gate_order: GATE_ORDER,
+        #[derive(Serialize)]
+        struct File2<'a> {
+            format: &'a str,
+            version: u64,
+            model: &'a str,
+            network: &'a ModelSpec,
+        }
+        let text = match self.spec.as_paper().filter(|_| self.is_of_the_paper()) {
+            Some((hidden_size, num_layers, tie_word_embeddings)) => serde_json::to_string_pretty(&File {
+                format: "bowline",
+                version: 1,
+                model: &self.model,
+                vocab_size: self.spec.vocab,
+                hidden_size,
+                num_layers,
+                tie_word_embeddings,
+                gate_order: GATE_ORDER,
+            }),
+            None => serde_json::to_string_pretty(&File2 {
+                format: "bowline",
+                version: 2,
+                model: &self.model,
+                network: &self.spec,
+            }),
         };
-        // Strings, numbers and a truth value: there is nothing that could fail.
-        serde_json::to_string_pretty(&file).map(|text| text + "\n").unwrap_or_default()
+        // Strings, numbers and truth values: there is nothing that could fail.
+        text.map(|text| text + "\n").unwrap_or_default()
+    }
+
+    /// Whether its name is one of the paper's four.
+    pub(super) fn is_of_the_paper(&self) -> bool {
+        MODELS.iter().any(|(name, _)| *name == self.model)
     }
 
     /// Checks the bytes of the file, with the version first: another version may have other keys.
@@ -73,20 +97,34 @@ impl Config {
             let advice = "the folder of a network: a model of `bowline train` without `--model kn`";
             return Err(Error::model(path, "`model`", "this is an n-gram model, and a network is needed here", advice));
         }
+        if file.number("version", 1, VERSION)? == 2 {
+            file.only(&KEYS_2)?;
+            let network = file.value("network")?.clone();
+            let spec = serde_json::from_value(network).map_err(|e| {
+                file.wrong("network", &format!("it is not as it should be: {}", printable(&e.to_string())))
+            })?;
+            let config = Config { model: file.text("model")?.to_owned(), spec };
+            config.check(path)?;
+            return Ok(config);
+        }
         file.only(&KEYS)?;
         let size = |key, most| file.number(key, 1, most).map(|size| size as usize);
-        let architecture = Architecture {
-            vocab: size("vocab_size", MOST_WORDS)?,
-            hidden: size("hidden_size", MOST_HIDDEN)?,
-            layers: size("num_layers", MOST_LAYERS)?,
-            tied: file.truth("tie_word_embeddings")?,
-        };
+        let spec = ModelSpec::paper(
+            size("vocab_size", MOST_WORDS)?,
+            size("hidden_size", MOST_HIDDEN)?,
+            size("num_layers", MOST_LAYERS)?,
+            file.truth("tie_word_embeddings")?,
+        );
         let gate_order = file.text("gate_order")?;
         if gate_order != GATE_ORDER {
             let problem = format!("`{}` is not the order this program reads, `{GATE_ORDER}`", printable(gate_order));
             return Err(file.wrong("gate_order", &problem));
         }
-        let config = Config { model: file.text("model")?.to_owned(), architecture };
+        let config = Config { model: file.text("model")?.to_owned(), spec };
+        if !config.is_of_the_paper() {
+            let names = MODELS.map(|(name, _)| format!("`{name}`")).join(", ");
+            return Err(file.wrong("model", &format!("`{}` is none of {names}", printable(&config.model))));
+        }
         config.check(path)?;
         Ok(config)
     }
@@ -95,9 +133,14 @@ impl Config {
     /// read back.
     pub(super) fn check(&self, path: &Path) -> Result<()> {
         let wrong = |key: &str, problem: String| Err(Error::model(path, format!("`{key}`"), problem, RESTORE));
-        let Architecture { vocab, hidden, layers, tied } = self.architecture;
+        let Some((hidden, layers, tied)) = self.spec.as_paper().filter(|_| self.is_of_the_paper()) else {
+            if self.model.is_empty() {
+                return wrong("model", "it is empty".to_owned());
+            }
+            return self.spec.check().or_else(|problem| wrong("network", problem));
+        };
         let sizes = [
-            ("vocab_size", vocab, MOST_WORDS),
+            ("vocab_size", self.spec.vocab, MOST_WORDS),
             ("hidden_size", hidden, MOST_HIDDEN),
             ("num_layers", layers, MOST_LAYERS),
         ];
@@ -106,15 +149,11 @@ impl Config {
                 return wrong(key, not_between(size as u64, 1, most));
             }
         }
-        match MODELS.iter().find(|(name, _)| *name == self.model) {
-            None => {
-                let names = MODELS.map(|(name, _)| format!("`{name}`")).join(", ");
-                wrong("model", format!("`{}` is none of {names}", printable(&self.model)))
-            }
-            Some((name, must)) if *must != tied => {
+        match MODELS.iter().find(|(name, must)| *name == self.model && *must != tied) {
+            Some((name, must)) => {
                 wrong("tie_word_embeddings", format!("it is {tied}, but it is {must} in every `{name}` model"))
             }
-            Some(_) => Ok(()),
+            None => Ok(()),
         }
     }
 }

@@ -63,7 +63,7 @@ impl NgramFolder {
         let words = self.vocabulary.to_text();
         let config = json!({
             "format": "bowline",
-            "version": super::config::VERSION,
+            "version": 1,
             "model": self.kind,
             "vocab_size": model.vocab(),
             "order": model.order(),

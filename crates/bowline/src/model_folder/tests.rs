@@ -1,7 +1,7 @@
 //! One test per way in which a model folder can be wrong, with the whole message.
 
 use super::*;
-use crate::architecture::Architecture;
+use crate::spec::ModelSpec;
 
 const VOCABULARY_TEXT: &str = "<eos>\n<unk>\nthe\ncaf\u{e9}\n";
 const ADVICE: &str = "\n  try: the model folder is damaged or incomplete: copy all of its files again";
@@ -25,7 +25,7 @@ fn card() -> ModelCard {
 
 /// Weights that are all different, with a negative zero in each tensor.
 fn params(tied: bool, first: f32) -> Params {
-    let mut params = Params::zeros(Architecture { vocab: 4, hidden: 3, layers: 2, tied });
+    let mut params = Params::zeros(&ModelSpec::paper(4, 3, 2, tied));
     for (i, x) in params.data_mut().iter_mut().enumerate() {
         *x = (first + i as f32) / 7.0;
     }
@@ -36,7 +36,7 @@ fn params(tied: bool, first: f32) -> Params {
 }
 
 fn save(dir: &Path, params: &Params) -> Result<String> {
-    let model = if params.architecture().tied { "real" } else { "vd-lstm" };
+    let model = if params.spec().output.tied { "real" } else { "vd-lstm" };
     let metadata = vec![("epoch".to_owned(), "12".to_owned()), ("valid".to_owned(), "81.254".to_owned())];
     ModelFolder::save(dir, &Contents { model, params, vocabulary: VOCABULARY_TEXT, metadata, card: &card() })
 }
@@ -102,7 +102,7 @@ fn what_is_saved_is_loaded_bit_for_bit() {
         let saved = params(tied, 1.0);
         let hash = save(&dir, &saved).unwrap();
         let loaded = ModelFolder::load(&dir).unwrap();
-        assert_eq!(loaded.params.architecture(), saved.architecture());
+        assert_eq!(loaded.params.spec(), saved.spec());
         assert_eq!(bits(&loaded.params), bits(&saved));
         assert_eq!(loaded.model, if tied { "real" } else { "vd-lstm" });
         assert_eq!(loaded.vocabulary, VOCABULARY_TEXT);
@@ -153,8 +153,8 @@ fn the_names_are_pytorch_s() {
 /// A folder with the weights that `from_pytorch.py` made: no hash, another order, and both biases in use.
 fn from_pytorch(weights: &[u8]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let architecture = Architecture { vocab: 3, hidden: 2, layers: 1, tied: false };
-    let config = Config { model: "vd-lstm".into(), architecture };
+    let spec = ModelSpec::paper(3, 2, 1, false);
+    let config = Config { model: "vd-lstm".into(), spec };
     fs::write(dir.path().join(CONFIG), config.to_json()).unwrap();
     fs::write(dir.path().join(VOCABULARY), "a\nb\nc\n").unwrap();
     fs::write(dir.path().join(WEIGHTS), weights).unwrap();
@@ -275,8 +275,8 @@ fn vocabularies_that_are_wrong() {
 #[test]
 fn versions_that_are_unknown() {
     assert_eq!(
-        after_replacing(CONFIG, "\"version\": 1", "\"version\": 2, \"heads\": 8"),
-        "DIR/config.json: `version`: this model has version 2 of the format, this program reads up to 1\n  \
+        after_replacing(CONFIG, "\"version\": 1", "\"version\": 3, \"heads\": 8"),
+        "DIR/config.json: `version`: this model has version 3 of the format, this program reads up to 2\n  \
          try: upgrade Bowline, or use a model that was saved by this version of it"
     );
     assert_eq!(

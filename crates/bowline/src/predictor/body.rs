@@ -2,6 +2,7 @@
 
 use super::{Snapshot, inside};
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::model::{Network, State, Use};
 use crate::params::Params;
 use bowline_kernels::{Isa, Team};
@@ -65,10 +66,11 @@ pub(super) struct Static {
 
 impl Static {
     pub(super) fn new(params: Arc<Params>, team: Arc<Team>, isa: Isa) -> Static {
-        let architecture = params.architecture();
-        let mut network = Network::new(architecture, team, isa, Use::Evaluate, BLOCK, 1);
+        let spec = params.spec();
+        let mut network = Network::new(spec, Compute::new(team, isa), Use::Evaluate, BLOCK, 1);
         network.pack(&params, Use::Evaluate);
-        Static { network, params, state: State::zeros(architecture, 1), window: Window::default(), last: Vec::new() }
+        let state = State::zeros(spec, 1);
+        Static { network, params, state, window: Window::default(), last: Vec::new() }
     }
 }
 
@@ -97,7 +99,7 @@ impl Body for Static {
         if let Some(ask) = ask {
             self.network.classify(&self.params, (words.len(), 1), ask.targets, ask.temperatures, ask.nll);
         }
-        let (h, d) = (self.network.hidden(words.len(), 1), self.params.architecture().hidden);
+        let (h, d) = (self.network.hidden(words.len(), 1), self.params.spec().width());
         self.last.clear();
         self.last.extend_from_slice(&h[h.len() - d..]);
     }

@@ -8,6 +8,7 @@ use super::body::{Ask, BLOCK, Body};
 use super::settings::DynamicSettings;
 use super::{Snapshot, inside};
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::model::{Adaptation, Network, State, Use};
 use crate::params::Params;
 use bowline_kernels::{Isa, Team};
@@ -38,12 +39,12 @@ impl Dynamic {
         isa: Isa,
         settings: DynamicSettings,
     ) -> Dynamic {
-        let (architecture, segment) = (params.architecture(), settings.segment);
-        let mut network = Network::new(architecture, team, isa, Use::Train, segment, 1);
+        let (spec, segment) = (params.spec(), settings.segment);
+        let mut network = Network::new(spec, Compute::new(team, isa), Use::Train, segment, 1);
         network.pack_recurrent(params);
         let (rate, decay, epsilon) = (settings.rate, settings.decay, settings.epsilon);
         let adaptation = Adaptation::new(&network, params.clone(), scale, rate, decay, epsilon);
-        let state = State::zeros(architecture, 1);
+        let state = State::zeros(spec, 1);
         Dynamic {
             network,
             params: params.clone(),
@@ -151,7 +152,7 @@ impl Body for Dynamic {
 
     fn distribution(&mut self, temperature: f32, out: &mut [f32]) {
         self.adaptation.finish(&self.network, &mut self.params);
-        let d = self.params.architecture().hidden;
+        let d = self.params.spec().width();
         let h = &self.hidden[self.hidden.len() - d..];
         self.adaptation.distribution(&self.network, &self.params, h, temperature, out);
     }

@@ -5,6 +5,7 @@
 //! ([`Ensemble::reader`]) as are needed, and its names for people and programs.
 
 use super::{Mix, Mixture, NeuralSettings, Predictor, Recency, check_weights};
+use crate::compute::Compute;
 use crate::error::{Error, Result};
 use crate::eval::Evaluator;
 use crate::loaded_model::LoadedModel;
@@ -144,7 +145,7 @@ impl Ensemble {
     /// trained can read more than one.
     pub fn nll(&self, team: &Arc<Team>, isa: Isa, ids: &[u32], streams: usize) -> Result<Vec<f64>> {
         if let Some(params) = self.plain_network().and_then(|network| network.params()) {
-            return Ok(Evaluator::new(params.architecture(), Arc::clone(team), isa, streams).nll(params, ids));
+            return Ok(Evaluator::new(params.spec(), Compute::new(Arc::clone(team), isa), streams).nll(params, ids));
         }
         if streams != 1 {
             let problem = "only a network as it was trained can read a text in several streams";

@@ -8,6 +8,7 @@ use super::body::{Ask, BLOCK, Body};
 use super::settings::MonteCarloSettings;
 use super::{Snapshot, inside};
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::model::{Masks, Network, State, Use};
 use crate::params::Params;
 use bowline_kernels::{Isa, Team};
@@ -32,13 +33,13 @@ pub(super) struct MonteCarlo {
 
 impl MonteCarlo {
     pub(super) fn new(params: Arc<Params>, team: Arc<Team>, isa: Isa, settings: MonteCarloSettings) -> MonteCarlo {
-        let (architecture, samples) = (params.architecture(), settings.samples);
+        let (spec, samples) = (params.spec(), settings.samples);
         let steps = (BLOCK / samples).max(1);
-        let mut network = Network::new(architecture, team, isa, Use::Evaluate, steps, samples);
+        let mut network = Network::new(spec, Compute::new(team, isa), Use::Evaluate, steps, samples);
         network.pack(&params, Use::Evaluate);
-        let mut masks = Masks::new(architecture.layers, samples, architecture.hidden);
+        let mut masks = Masks::new(spec, samples);
         masks.draw(settings.seed, 0, settings.keep);
-        let state = State::zeros(architecture, samples);
+        let state = State::zeros(spec, samples);
         let (window, nll, distributions) = (Window { batch: samples, ..Window::default() }, Vec::new(), Vec::new());
         MonteCarlo { network, params, masks, state, samples, steps, window, last: Vec::new(), nll, distributions }
     }
@@ -92,7 +93,7 @@ impl Body for MonteCarlo {
         }
         let h = self.network.hidden(self.window.steps, self.samples);
         self.last.clear();
-        self.last.extend_from_slice(&h[h.len() - self.samples * self.params.architecture().hidden..]);
+        self.last.extend_from_slice(&h[h.len() - self.samples * self.params.spec().width()..]);
     }
 
     fn hidden(&self) -> &[f32] {
@@ -104,7 +105,7 @@ impl Body for MonteCarlo {
         self.distributions.resize(rows * out.len(), 0.0);
         self.network.distributions(&self.params, &self.last, temperature, &mut self.distributions);
         for (word, out) in out.iter_mut().enumerate() {
-            let column = self.distributions.iter().skip(word).step_by(self.params.architecture().vocab);
+            let column = self.distributions.iter().skip(word).step_by(self.params.spec().vocab);
             *out = (column.map(|&p| f64::from(p)).sum::<f64>() / rows as f64) as f32;
         }
     }

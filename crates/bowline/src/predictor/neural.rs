@@ -56,7 +56,7 @@ impl Neural {
     pub fn new(source: &Source, settings: &NeuralSettings) -> Result<Neural> {
         settings.validate()?;
         let Source { params, team, isa, scale } = source;
-        let architecture = params.architecture();
+        let spec = params.spec();
         let body: Box<dyn Body> = match (settings.dynamic, settings.monte_carlo) {
             // A rate of 0 never moves a weight: that is the network as trained.
             (Some(dynamic), _) if dynamic.rate > 0.0 => {
@@ -76,8 +76,8 @@ impl Neural {
             (_, Some(mc)) => Box::new(MonteCarlo::new(Arc::clone(params), Arc::clone(team), *isa, mc)),
             _ => Box::new(Static::new(Arc::clone(params), Arc::clone(team), *isa)),
         };
-        let cache = settings.cache.map(|c| (c, History::new(*isa, architecture.hidden, c.window)));
-        let (vocab, temperature) = (architecture.vocab, settings.temperature as f32);
+        let cache = settings.cache.map(|c| (c, History::new(*isa, spec.width(), c.window)));
+        let (vocab, temperature) = (spec.vocab, settings.temperature as f32);
         Ok(Neural { vocab, temperature, team: Arc::clone(team), body, cache })
     }
 

@@ -4,8 +4,9 @@
 //! it. It depends on the model and on that text alone, so it is computed once and kept beside the model.
 
 use crate::batch::{Streams, Window};
+use crate::compute::Compute;
 use crate::error::Result;
-use crate::model::{Network, State, Use};
+use crate::model::{Network, Pass, State, Use};
 use crate::params::Params;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
 use bowline_kernels::{Isa, Team};
@@ -41,14 +42,14 @@ impl GradientScale {
         isa: Isa,
         watch: &mut dyn FnMut(f64) -> bool,
     ) -> Option<GradientScale> {
-        let architecture = params.architecture();
+        let spec = params.spec();
         // A short text has fewer streams, so that each has a few windows.
         let streams = STREAMS.min(train.len() / (4 * STEPS)).max(1);
         let text = Streams::new(train, streams, STEPS);
-        let mut network = Network::new(architecture, team, isa, Use::Train, STEPS, streams);
+        let mut network = Network::new(spec, Compute::new(team, isa), Use::Train, STEPS, streams);
         network.pack(params, Use::Train);
-        let mut state = State::zeros(architecture, streams);
-        let (mut gradient, mut r) = (Params::zeros(architecture), Params::zeros(architecture));
+        let mut state = State::zeros(spec, streams);
+        let (mut gradient, mut r) = (Params::zeros(spec), Params::zeros(spec));
         let mut window = Window::default();
         let windows = text.windows().min(WINDOWS);
         for i in 0..windows {
@@ -56,7 +57,7 @@ impl GradientScale {
                 return None;
             }
             text.read(i, &mut window);
-            network.train(params, &window, &mut state, None, None, &mut gradient);
+            network.train(params, &window, &mut state, Pass::default(), &mut gradient);
             r.data_mut().iter_mut().zip(gradient.data()).for_each(|(sum, g)| *sum += g * g);
         }
         let n = windows.max(1) as f32;
@@ -93,7 +94,7 @@ impl GradientScale {
         if !is("weights_sha256", fingerprint) || !same_text || !is("windows", &WINDOWS.to_string()) {
             return None;
         }
-        let mut r = Params::zeros(params.architecture());
+        let mut r = Params::zeros(params.spec());
         let tensors = r.tensors().to_vec();
         file.expect_exactly(tensors.iter().map(|t| (t.name.as_str(), t.shape.as_slice()))).ok()?;
         for tensor in &tensors {

@@ -3,13 +3,14 @@
 use super::body::{Ask, Body};
 use super::dynamic::Dynamic;
 use super::*;
-use crate::architecture::Architecture;
+use crate::compute::Compute;
 use crate::corpus::Split;
 use crate::corpus::{Corpus, CorpusOptions};
 use crate::eval::Evaluator;
 use crate::model::KeepProb;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
+use crate::spec::ModelSpec;
 use bowline_demo as demo;
 use bowline_kernels::{Isa, Team};
 use std::sync::{Arc, OnceLock};
@@ -32,7 +33,7 @@ fn text(n: usize) -> Vec<u32> {
 
 fn params(seed: u64, tied: bool) -> Params {
     let vocab = corpus().vocabulary.len();
-    let mut params = Params::zeros(Architecture { vocab, hidden: HIDDEN, layers: 2, tied });
+    let mut params = Params::zeros(&ModelSpec::paper(vocab, HIDDEN, 2, tied));
     Stream::new(seed, Purpose::Weights, 0).fill(params.data_mut(), |r| 1.6 * (unit(r) - 0.5));
     params
 }
@@ -154,7 +155,7 @@ fn a_predictor_starts_anew_after_a_reset() {
 #[test]
 fn settings_that_change_nothing_give_the_static_evaluation() {
     let (source, ids) = (source(2, true), text(500));
-    let mut evaluator = Evaluator::new(source.params.architecture(), Arc::clone(&source.team), source.isa, 1);
+    let mut evaluator = Evaluator::new(source.params.spec(), Compute::new(Arc::clone(&source.team), source.isa), 1);
     let expected: Vec<f64> = evaluator.nll(&source.params, &ids).iter().map(|x| (-x).exp()).collect();
     let plain = NeuralSettings::default();
     let probabilities = |settings: NeuralSettings| run(&mut Neural::new(&source, &settings).unwrap(), &ids);
@@ -194,7 +195,7 @@ fn dynamic_evaluation_moves_a_copy_and_puts_it_back_bit_for_bit() {
         let mut nll = vec![0.0; 98];
         body.read(&ids[..98], Some(Ask { targets: &ids[1..99], temperatures: &[1.0], nll: &mut nll }));
         assert_eq!(bits(body.weights().data()), bits(&before));
-        let mut evaluator = Evaluator::new(source.params.architecture(), Arc::clone(&source.team), source.isa, 1);
+        let mut evaluator = Evaluator::new(source.params.spec(), Compute::new(Arc::clone(&source.team), source.isa), 1);
         for (a, b) in nll.iter().zip(evaluator.nll(&source.params, &ids)) {
             assert!((a - b).abs() < 1e-5 * b.max(1.0));
         }
@@ -205,7 +206,7 @@ fn dynamic_evaluation_moves_a_copy_and_puts_it_back_bit_for_bit() {
 #[test]
 fn a_segment_s_step_is_the_rule_along_the_training_gradient() {
     use crate::batch::Window;
-    use crate::model::{Network, State, Use};
+    use crate::model::{Network, Pass, State, Use};
     use bowline_kernels::adapt::Scale;
     let ids = text(16);
     for tied in [true, false] {
@@ -218,18 +219,18 @@ fn a_segment_s_step_is_the_rule_along_the_training_gradient() {
             let scale = (form == DynamicForm::Rms).then(|| r.clone());
             let mut body = Dynamic::new(trained, scale, Arc::clone(&source.team), source.isa, settings);
             // Two segments, the second of which starts from moved weights.
-            let (mut theta, mut state) = (Params::clone(trained), State::zeros(trained.architecture(), 1));
+            let (mut theta, mut state) = (Params::clone(trained), State::zeros(trained.spec(), 1));
             let mut nll = vec![0.0; 14];
             body.read(&ids[..14], Some(Ask { targets: &ids[1..15], temperatures: &[1.0], nll: &mut nll }));
             let (mut network, mut gradient) = (
-                Network::new(trained.architecture(), Arc::clone(&source.team), source.isa, Use::Train, 7, 1),
-                Params::zeros(trained.architecture()),
+                Network::new(trained.spec(), Compute::new(Arc::clone(&source.team), source.isa), Use::Train, 7, 1),
+                Params::zeros(trained.spec()),
             );
             for at in [0, 7] {
                 let (inputs, targets) = (ids[at..at + 7].to_vec(), ids[at + 1..at + 8].to_vec());
                 let window = Window { steps: 7, batch: 1, inputs, targets };
                 network.pack(&theta, Use::Train);
-                let loss = network.train(&theta, &window, &mut state, None, None, &mut gradient);
+                let loss = network.train(&theta, &window, &mut state, Pass::default(), &mut gradient);
                 assert!((loss.ce - nll[at..at + 7].iter().sum::<f64>()).abs() < 1e-4);
                 for i in 0..theta.data().len() {
                     // The scale goes by 8 bits.
@@ -342,7 +343,7 @@ fn impossible_mixtures_are_refused() {
     assert!(message(vec![one(), one()], &[0.5]).starts_with("setting `weights`: there are 1 weights for 2 members"));
     assert!(message(vec![one(), one()], &[0.5, 0.6]).starts_with("setting `weights`: they add up to 1.1"));
     assert!(message(vec![one(), one()], &[1.5, -0.5]).starts_with("setting `weights`: -0.5 is impossible"));
-    let small = Params::zeros(Architecture { vocab: 5, hidden: 3, layers: 1, tied: true });
+    let small = Params::zeros(&ModelSpec::paper(5, 3, 1, true));
     let other = Source { params: Arc::new(small), ..source.clone() };
     let other = Box::new(Neural::new(&other, &NeuralSettings::default()).unwrap());
     assert!(message(vec![one(), other], &[0.5, 0.5]).contains("the models have different vocabularies"));

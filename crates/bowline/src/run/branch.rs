@@ -5,7 +5,7 @@
 //! is, to the bit, the one that would have come of asking for them at the start; so it is with the augmented loss where
 //! that begins with the second training (`augment.begin`).
 
-use super::checkpoint::{self, Position, Restored};
+use super::checkpoint::{self, Made, Position, Restored};
 use super::folder::{LONGEST_LOG, RunFolder};
 use super::log::Log;
 use super::{check_length, kneser_ney, open_corpus};
@@ -13,12 +13,16 @@ use crate::config::{Config, Training};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::model_folder::ModelFolder;
+use crate::optim::{Optimizer, OptimizerConfig, ScheduleKind, slot_names};
 use crate::storage::{atomic, files, new_folder};
 use std::fs;
 use std::path::Path;
 
 /// What the weights, the state and the place in the text depend on: it stays as it is.
 const FIXED: [&str; 5] = ["hidden", "layers", "batch", "unroll", "unit_vectors"];
+
+/// Tables of settings of which the same is true.
+const FIXED_TABLES: [&str; 3] = ["data.", "network.", "streams."];
 
 /// How long a run is and how often it is saved: the steps so far would have been the same.
 const LENGTH: [&str; 3] = ["epochs", "second_training_epochs", "checkpoint.every_seconds"];
@@ -49,15 +53,15 @@ fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Co
         let problem = "it cannot change in the middle of a run";
         return Err(Error::config(key, problem, "another setting, or a new run by `bowline train`"));
     }
-    if config.model.tied() != old.model.tied() {
+    if config.tied() != old.tied() {
         let (new, old) = (config.model.name(), old.model.name());
         let problem = format!("{new} has other weights than {old}");
         return Err(Error::config("model", problem, "al with vd-lstm, re with real, or a new run by `bowline train`"));
     }
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
-    let architecture = config.architecture(corpus.vocabulary.len());
-    let Some(restored) = checkpoint::restore(&source, architecture, &old, &corpus)? else {
+    let spec = config.spec(corpus.vocabulary.len());
+    let Some(restored) = checkpoint::restore(&source, &spec, &old, &corpus)? else {
         let advice = format!("`bowline resume {}`, or a new run by `bowline train`", from.display());
         return Err(Error::run(from, "it has no checkpoint yet", advice));
     };
@@ -65,8 +69,10 @@ fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Co
     check_best(&source, &position)?;
     let training = position.training();
     let plain = !old.augments(training) && !config.augments(training);
-    let no_mixture =
-        changes.iter().all(|(key, ..)| LENGTH.contains(&key.as_str()) || (plain && of_augmented_loss(key)));
+    // A rate that goes by the part of the training that is done would have been another one in a longer training.
+    let by_epochs = !matches!(config.schedule.kind, ScheduleKind::Cosine | ScheduleKind::OneCycle);
+    let no_mixture = by_epochs
+        && changes.iter().all(|(key, ..)| LENGTH.contains(&key.as_str()) || (plain && of_augmented_loss(key)));
     let began_second = place_in_schedule(from, &mut position, &config, &old, no_mixture)?;
     if !no_mixture {
         config.origin = origin(from, &old, &position, &changes);
@@ -74,32 +80,42 @@ fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Co
 
     target.remove_leftovers()?;
     new_folder::create(dir, |partial| {
-        write_branch(&source, &RunFolder::new(partial), &config, restored, position, began_second)
+        let folder = RunFolder::new(partial);
+        folder.create()?;
+        copy_log(&source, &folder, position.log)?;
+        if began_second {
+            let mut log = Log::open(&folder.events(), position.log)?;
+            log.write(&Event::SecondTraining { epoch: position.first_epoch })?;
+            position.log = log.sync()?;
+        }
+        if position.best.is_some() {
+            copy_files(&source.best(), &folder.best())?;
+        }
+        write_branch(&folder, &config, &old.optimizer, restored, position)
     })
 }
 
-/// Fills the folder of a branch.
+/// Writes the first checkpoint of a branch, and the settings that make its folder a run. The optimiser of the run it comes from
+/// was `remembered`.
 fn write_branch(
-    source: &RunFolder,
     folder: &RunFolder,
     config: &Config,
+    remembered: &OptimizerConfig,
     restored: Restored,
     mut position: Position,
-    began_second: bool,
 ) -> Result<()> {
-    folder.create()?;
-    copy_log(source, folder, position.log)?;
-    if began_second {
-        let mut log = Log::open(&folder.events(), position.log)?;
-        log.write(&Event::SecondTraining { epoch: position.first_epoch })?;
-        position.log = log.sync()?;
-    }
-    if position.best.is_some() {
-        copy_files(&source.best(), &folder.best())?;
-    }
     // A mean that is asked for now begins with the weights of now.
-    let average = (config.average > 0.0).then(|| restored.average.as_ref().unwrap_or(&restored.params));
-    checkpoint::save(folder, config, &restored.params, average, &restored.state, &position)?;
+    let averages = config.average > 0.0 || position.averages_since.is_some();
+    let average = averages.then(|| restored.average.as_ref().unwrap_or(&restored.params));
+    // So does an optimiser that remembers other things.
+    let mut optimizer = Optimizer::new(&config.optimizer, &restored.params);
+    if slot_names(&config.optimizer) == slot_names(remembered) {
+        optimizer.slots_mut().clone_from_slice(restored.optimizer.slots());
+    } else {
+        position.optimizer_steps = 0;
+    }
+    let (params, state, position) = (&restored.params, &restored.state, &position);
+    checkpoint::save(folder, config, &Made { params, average, optimizer: &optimizer, state, position })?;
     // The settings come last: with them the folder is a run.
     let text = config.to_toml()?;
     atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))
@@ -118,7 +134,7 @@ fn check_best(source: &RunFolder, position: &Position) -> Result<()> {
 }
 
 fn fixed(key: &str) -> bool {
-    FIXED.contains(&key) || key.starts_with("data.")
+    FIXED.contains(&key) || FIXED_TABLES.iter().any(|table| key.starts_with(table))
 }
 
 /// What does not matter to a training whose loss is not augmented.

@@ -1,18 +1,19 @@
 //! A checkpoint: all that a run needs to go on as if it had never stopped.
 //!
-//! One tensor file: the weights, their running mean if the run has one, the carried state, and the [`Position`] as JSON in
-//! the metadata, all under one content hash. Random numbers are a function of the seed and the step, so there is no
+//! One tensor file: the weights, their running mean if the run has one, what the optimiser remembers of them, the carried
+//! state, and the [`Position`] as JSON in the metadata, all under one content hash. Random numbers are a function of the seed and the step, so there is no
 //! generator to save.
 
 use super::folder::RunFolder;
-use crate::architecture::{Architecture, Tensor};
 use crate::config::{Config, Training};
 use crate::corpus::{Corpus, Split};
 use crate::error::{Error, Result};
-use crate::model::State;
+use crate::model::{Part, State};
+use crate::optim::{Optimizer, slot_names};
 use crate::params::Params;
 use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter};
+use crate::{layout::Tensor, spec::ModelSpec};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::Path;
 
@@ -46,6 +47,19 @@ pub struct Position {
     pub data_sha256: [String; 3],
     /// Why the training ended, once it has: `done` or `patience`.
     pub ended: Option<String>,
+    /// Steps that the optimiser has done.
+    #[serde(default)]
+    pub optimizer_steps: u64,
+    /// How often the validation perplexity has made the learning rate fall in this training, and epochs since it last improved
+    /// or did that.
+    #[serde(default)]
+    pub drops: u32,
+    /// See `drops`.
+    #[serde(default)]
+    pub waited: u32,
+    /// The step after which averaged gradient descent began to average.
+    #[serde(default)]
+    pub averages_since: Option<u64>,
 }
 
 impl Position {
@@ -93,15 +107,18 @@ const CONFIG: &str = "bowline.config";
 /// still known by its hash.
 const FREE: [&str; 2] = ["data.source", "checkpoint.every_seconds"];
 
+/// All that a run has made so far.
+pub(super) struct Made<'a> {
+    pub(super) params: &'a Params,
+    pub(super) average: Option<&'a Params>,
+    pub(super) optimizer: &'a Optimizer,
+    pub(super) state: &'a State,
+    pub(super) position: &'a Position,
+}
+
 /// Writes a checkpoint; the one before it is kept.
-pub(super) fn save(
-    folder: &RunFolder,
-    config: &Config,
-    params: &Params,
-    average: Option<&Params>,
-    state: &State,
-    position: &Position,
-) -> Result<()> {
+pub(super) fn save(folder: &RunFolder, config: &Config, made: &Made<'_>) -> Result<()> {
+    let Made { params, average, optimizer, state, position } = *made;
     let path = folder.last_checkpoint();
     let position = serde_json::to_string(position)
         .map_err(|e| Error::run(&path, format!("the position cannot be written: {e}"), "report this"))?;
@@ -113,27 +130,38 @@ pub(super) fn save(
     }
     if let Some(average) = average {
         for tensor in average.tensors() {
-            file.tensor(in_average(tensor), &tensor.shape, average.get(tensor));
+            file.tensor(within(AVERAGE, tensor), &tensor.shape, average.get(tensor));
         }
     }
-    let d = params.architecture().hidden;
-    for (l, layer) in state.layers.iter().enumerate() {
-        let shape = [layer.h.len() / d, d];
-        file.tensor(format!("state.h_l{l}"), &shape, &layer.h);
-        file.tensor(format!("state.c_l{l}"), &shape, &layer.c);
+    for slot in optimizer.slots() {
+        for tensor in params.tensors() {
+            file.tensor(within(slot.name, tensor), &tensor.shape, slot.values.get(tensor));
+        }
+    }
+    for part in &state.parts {
+        file.tensor(in_state(part), &[part.values.len() / part.width, part.width], &part.values);
     }
     file.save_keeping_previous(&path, folder.previous_checkpoint()).map(|_| ())
 }
 
-/// The name of a tensor of the running mean.
-fn in_average(tensor: &Tensor) -> String {
-    format!("average.{}", tensor.name)
+/// What the tensors of the running mean are called.
+const AVERAGE: &str = "average";
+
+/// The name of a tensor of the running mean, or of what the optimiser remembers.
+fn within(what: &str, tensor: &Tensor) -> String {
+    format!("{what}.{}", tensor.name)
+}
+
+/// The name of a part of the carried state.
+fn in_state(part: &Part) -> String {
+    format!("state.{}", part.name)
 }
 
 /// A checkpoint that was read, and what was wrong with the newer one if it had to be passed over.
 pub(super) struct Restored {
     pub(super) params: Params,
     pub(super) average: Option<Params>,
+    pub(super) optimizer: Optimizer,
     pub(super) state: State,
     pub(super) position: Position,
     pub(super) passed_over: Option<Error>,
@@ -143,7 +171,7 @@ pub(super) struct Restored {
 /// text is an error.
 pub(super) fn restore(
     folder: &RunFolder,
-    architecture: Architecture,
+    spec: &ModelSpec,
     config: &Config,
     corpus: &Corpus,
 ) -> Result<Option<Restored>> {
@@ -171,41 +199,45 @@ pub(super) fn restore(
             let problem = format!("epoch {} of a training that begins with {}", position.epoch, position.first_epoch);
             return Err(Error::model(path, POSITION, problem, "use the checkpoint as this program wrote it"));
         }
-        let tensors = architecture.tensors();
-        let mut average = (config.average > 0.0).then(|| Params::zeros(architecture));
-        let in_average: Vec<(String, &Tensor)> =
-            tensors.iter().filter(|_| average.is_some()).map(|tensor| (in_average(tensor), tensor)).collect();
-        let state_shape = [config.batch, architecture.hidden];
-        let names: Vec<String> =
-            (0..architecture.layers).flat_map(|l| [format!("state.h_l{l}"), format!("state.c_l{l}")]).collect();
+        let layout = spec.layout();
+        let tensors = layout.tensors();
+        let averages = config.average > 0.0 || position.averages_since.is_some();
+        let slots = slot_names(&config.optimizer).iter().copied().chain(averages.then_some(AVERAGE));
+        let besides: Vec<(String, &Tensor)> =
+            slots.flat_map(|what| tensors.iter().map(move |tensor| (within(what, tensor), tensor))).collect();
+        let mut state = State::zeros(spec, config.batch);
+        let in_state: Vec<(String, [usize; 2])> =
+            state.parts.iter().map(|part| (in_state(part), [config.batch, part.width])).collect();
         file.expect_exactly(
             tensors
                 .iter()
                 .map(|t| (t.name.as_str(), &t.shape[..]))
-                .chain(in_average.iter().map(|(name, t)| (name.as_str(), &t.shape[..])))
-                .chain(names.iter().map(|name| (name.as_str(), &state_shape[..]))),
+                .chain(besides.iter().map(|(name, t)| (name.as_str(), &t.shape[..])))
+                .chain(in_state.iter().map(|(name, shape)| (name.as_str(), &shape[..]))),
         )?;
-        let (mut params, mut state) = (Params::zeros(architecture), State::zeros(architecture, config.batch));
-        for tensor in &tensors {
+        let mut params = Params::zeros(spec);
+        let mut average = averages.then(|| params.zeros_like());
+        let mut optimizer = Optimizer::new(&config.optimizer, &params);
+        for tensor in tensors {
             file.copy_to(&tensor.name, &mut params.data_mut()[tensor.range()])?;
         }
-        if let Some(average) = &mut average {
-            for (name, tensor) in &in_average {
-                file.copy_to(name, &mut average.data_mut()[tensor.range()])?;
+        let slots = optimizer.slots_mut().iter_mut().map(|slot| (slot.name, &mut slot.values));
+        for (what, values) in slots.chain(average.as_mut().map(|average| (AVERAGE, average))) {
+            for tensor in tensors {
+                file.copy_to(&within(what, tensor), &mut values.data_mut()[tensor.range()])?;
             }
         }
-        for (layer, names) in state.layers.iter_mut().zip(names.chunks_exact(2)) {
-            file.copy_to(&names[0], &mut layer.h)?;
-            file.copy_to(&names[1], &mut layer.c)?;
+        for (part, (name, _)) in state.parts.iter_mut().zip(&in_state) {
+            file.copy_to(name, &mut part.values)?;
         }
-        Ok(Ok((params, average, state, position)))
+        Ok(Ok((params, average, optimizer, state, position)))
     })?;
-    let (params, average, state, position) = newest.value?;
+    let (params, average, optimizer, state, position) = newest.value?;
     // A damaged newest checkpoint must not become the previous one in place of the good one that was used.
     if newest.passed_over.is_some() {
         atomic::set_aside(&last)?;
     }
-    Ok(Some(Restored { params, average, state, position, passed_over: newest.passed_over }))
+    Ok(Some(Restored { params, average, optimizer, state, position, passed_over: newest.passed_over }))
 }
 
 fn other_text(folder: &RunFolder, split: &Split) -> Error {

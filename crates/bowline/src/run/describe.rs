@@ -1,7 +1,9 @@
 //! The card of a run's best model.
 
 use super::checkpoint::Best;
-use crate::config::{AugmentConfig, Config, DataConfig, Form, LossRule, TargetGradient, TargetSource, Training};
+use crate::config::{
+    AugmentConfig, Config, DataConfig, Form, LossRule, Size, TargetGradient, TargetSource, Training, preset,
+};
 use crate::corpus::Corpus;
 use crate::model_folder::ModelCard;
 use crate::wording::percent;
@@ -10,7 +12,10 @@ use std::path::Path;
 /// The card; `result` are the final perplexities on the validation and test split, once they are known.
 pub(super) fn of(config: &Config, corpus: &Corpus, best: Best, result: Option<(f64, f64)>) -> ModelCard {
     ModelCard {
-        title: format!("{}, {}, on {}", config.model.title(), config.size.name(), data_title(&config.data)),
+        title: match config.model.paper_tied() {
+            Some(_) => format!("{}, {}, on {}", config.model.title(), config.size.name(), data_title(&config.data)),
+            None => format!("{} on {}", config.model.title(), data_title(&config.data)),
+        },
         data_name: data_title(&config.data),
         data_sha256: corpus.train.sha256.clone(),
         recipe: recipe(config),
@@ -29,8 +34,12 @@ pub(super) fn data_title(data: &DataConfig) -> String {
     Path::new(source).file_name().map_or_else(|| source.clone(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The settings for the model's card.
+/// The settings for the model's card: of the paper's models in words, of others by name, where they are not the paper's.
 fn recipe(config: &Config) -> Vec<(String, String)> {
+    if config.model.paper_tied().is_none() {
+        let paper = preset(Size::Small, config.model, &config.data.source);
+        return config.differences(&paper).into_iter().map(|(key, ours, _)| (key, ours)).collect();
+    }
     let mut recipe: Vec<(String, String)> = [
         ("units per layer", config.hidden.to_string()),
         ("layers", config.layers.to_string()),
@@ -56,7 +65,7 @@ fn recipe(config: &Config) -> Vec<(String, String)> {
     if config.second_training_epochs > 0 {
         recipe.push(("epochs of the second training".to_owned(), config.second_training_epochs.to_string()));
     }
-    if config.model.augmented() {
+    if config.augmented() {
         recipe.push(("augmented loss".to_owned(), augmented(&config.augment)));
     }
     if !config.origin.is_empty() {

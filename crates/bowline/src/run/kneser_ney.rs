@@ -10,8 +10,8 @@ use super::log::Log;
 use super::summary::{Summary, Timing};
 use super::train::{Outcome, Session, Watch, hashes, seconds_since_1970};
 use super::{describe, open_corpus};
+use crate::config::DataConfig;
 use crate::config::LONGEST_CONFIG;
-use crate::config::{DataConfig, VERSION};
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::eval::{Evaluation, Score};
@@ -30,6 +30,9 @@ pub const KIND: &str = "kn";
 
 /// The order that is used unless another is asked for.
 pub const DEFAULT_ORDER: usize = 5;
+
+/// The version of an n-gram run's `config.toml`.
+const VERSION: u32 = 1;
 
 /// The settings of a Kneser-Ney run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,7 +172,8 @@ fn build(
         watch.notice(&text);
     }
 
-    let stopped = || Outcome::Stopped(Position { epoch: 1, data_sha256: hashes(corpus), ..Position::default() });
+    let stopped =
+        || Outcome::Stopped(Box::new(Position { epoch: 1, data_sha256: hashes(corpus), ..Position::default() }));
     let score = |ids: &[u32], nll: &[f64]| Evaluation::of(ids, nll, vocabulary.unk(), vocabulary.eos(), 1).all;
     let valid_nll = model.nll(&corpus.valid.ids);
     let (valid, train) = (score(&corpus.valid.ids, &valid_nll), score(train, &model.nll(train)));

@@ -1,49 +1,99 @@
-//! What a run starts with, and how much memory it will take.
+//! What a run starts with, how its text is read, and how much memory it will take.
 
-use crate::config::{Config, Precision, Training};
+use crate::batch::Streams;
+use crate::compute::Compute;
+use crate::config::{Config, Precision, Training, UnitName};
+use crate::layout::{Layout, TensorId};
 use crate::model::{AugmentedForm, AugmentedLoss};
+use crate::optim::slot_names;
 use crate::params::Params;
-use crate::rng::{Purpose, Stream, unit};
-use bowline_kernels::{Isa, Team, elementwise};
+use crate::rng::{Purpose, Stream, normal, normals, unit};
+use bowline_kernels::elementwise;
 
-/// Weights uniform within plus or minus `init` (the classifier's own matrix within `classifier_init`), biases 0.
+/// Weights uniform within plus or minus `init` (the classifier's own matrix within `classifier_init`), biases 0; or as
+/// `start.*` says.
 pub(super) fn initial(config: &Config, vocab: usize) -> Params {
-    let mut params = Params::zeros(config.architecture(vocab));
+    let mut params = Params::zeros(&config.spec(vocab));
+    let start = &config.start;
     let tensors = params.tensors().to_vec();
-    for (i, tensor) in tensors.iter().enumerate().filter(|(_, t)| t.shape.len() > 1) {
+    for (i, tensor) in tensors.iter().enumerate().filter(|(_, t)| t.shape.len() > 1 || start.biases) {
         let stream = Stream::new(config.seed, Purpose::Weights, i as u64);
         let own = tensor.name == "decoder.weight" && config.classifier_init > 0.0;
         let within = if own { config.classifier_init } else { config.init };
-        stream.fill(&mut params.data_mut()[tensor.range()], |r| (2.0 * unit(r) - 1.0) * within);
+        let values = &mut params.data_mut()[tensor.range()];
+        match tensor.shape[..] {
+            // Its variance is 1 / fan_in.
+            [_, fan_in] if start.fan_in => normal(&stream, values, (fan_in as f32).sqrt().recip()),
+            _ => stream.fill(values, |r| (2.0 * unit(r) - 1.0) * within),
+        }
+    }
+    for (bias, gate, value) in gate_biases(config, params.layout()) {
+        let bias = params.of_mut(bias);
+        let units = bias.len() / gate.1;
+        bias[gate.0 * units..][..units].fill(value);
     }
     params
 }
 
+/// The biases of gates that start at a value of their own: the tensor, which of how many gates, the value.
+fn gate_biases(config: &Config, layout: &Layout) -> Vec<(TensorId, (usize, usize), f32)> {
+    let (gate, value) = match config.network.unit {
+        UnitName::Lstm => ((1, 4), config.start.forget_bias),
+        UnitName::Highway => ((1, 2), config.start.transform_bias),
+        _ => return Vec::new(),
+    };
+    let levels = layout.layers.iter().flat_map(|layer| &layer.levels);
+    levels.filter(|_| value != 0.0).map(|level| (level.bias, gate, value)).collect()
+}
+
 /// Scales every word vector to length 1, where the settings want it so.
-pub(super) fn constrain(config: &Config, team: &Team, isa: Isa, params: &mut Params) {
+pub(super) fn constrain(config: &Config, compute: &Compute, params: &mut Params) {
     if config.unit_vectors {
-        let d = params.architecture().hidden;
-        elementwise::normalize_rows(team, isa, params.embedding_mut(), d);
+        let d = params.spec().input.width;
+        elementwise::normalize_rows(&compute.team, compute.isa, params.embedding_mut(), d);
     }
+}
+
+/// The training text as it is read in an epoch: a function of the settings and of the epoch's number alone.
+pub(super) fn streams<'a>(config: &Config, ids: &'a [u32], epoch: u32) -> Streams<'a> {
+    let mut streams = Streams::new(ids, config.batch, config.unroll);
+    if config.streams.offset {
+        let [high, low, ..] = Stream::new(config.seed, Purpose::Offset, u64::from(epoch)).block(0);
+        let draw = (u64::from(high) << 32) | u64::from(low);
+        streams = streams.from_word(((u128::from(draw) * ids.len() as u128) >> 64) as usize);
+    }
+    if config.streams.random_length {
+        let (random, mut window) = (Stream::new(config.seed, Purpose::Length, u64::from(epoch)), 0);
+        streams = streams.in_windows(|| {
+            let [half, ..] = random.block(2 * window);
+            let mut deviation = [0.0; 4];
+            normals(random.block(2 * window + 1), &mut deviation);
+            window += 1;
+            let mean = if unit(half) < 0.05 { config.unroll as f32 / 2.0 } else { config.unroll as f32 };
+            (mean + 5.0 * deviation[0]).max(5.0) as usize
+        });
+    }
+    streams
 }
 
 /// Bytes of weights, their mean, gradient, packed weights and buffers, about. Settings that are possible one by one can
 /// together ask for more than 64 bits can count: then it is the most they can.
 pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
-    let architecture = config.architecture(vocab);
-    let parameters = architecture.parameters() as u128;
+    let spec = config.spec(vocab);
     let augmented_loss = config.augmented_loss(Training::Second, 0, vocab);
-    let (d, vocab, layers) = (config.hidden as u128, vocab as u128, config.layers as u128);
+    let (vocab, width) = (vocab as u128, spec.width() as u128);
     let rows = config.batch as u128 * config.unroll as u128;
-    let classifier = vocab * d;
+    let classifier = vocab * width;
     let augmented = match augmented_loss {
         None | Some(AugmentedLoss { form: AugmentedForm::Gram { .. }, .. }) => 0,
         Some(AugmentedLoss { form: AugmentedForm::Given, .. }) => rows * vocab,
         Some(a) => rows.min(vocab) * vocab * if a.flow { 3 } else { 1 },
     };
+    let in_layers = (spec.products() as u128).saturating_sub(classifier);
     // A pair of bf16 takes the place of one f32.
-    let packed = (2 * classifier + layers * (3 * 4 * d * d)) / if config.precision == Precision::F32 { 1 } else { 2 };
-    let activations = rows * (3 * d + layers * 7 * d) + rows * vocab;
-    let copies = if config.average > 0.0 { 3 } else { 2 };
-    u64::try_from(4 * (copies * parameters + packed + activations + augmented)).unwrap_or(u64::MAX)
+    let packed = (2 * classifier + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
+    let in_window: u128 = spec.layers.iter().map(|layer| 7 * layer.units as u128).sum();
+    let activations = rows * (3 * spec.widest() as u128 + in_window) + rows * vocab;
+    let copies = 2 + u128::from(config.average > 0.0) + slot_names(&config.optimizer).len() as u128;
+    u64::try_from(4 * (copies * spec.parameters() as u128 + packed + activations + augmented)).unwrap_or(u64::MAX)
 }

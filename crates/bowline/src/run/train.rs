@@ -1,6 +1,6 @@
 //! The training loop: draw masks, forward, loss, backward, clip, step, event.
 
-use super::checkpoint::{self, Best, CurvePoint, Position, Restored};
+use super::checkpoint::{self, Best, CurvePoint, Made, Position, Restored};
 use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
@@ -8,16 +8,18 @@ use super::summary::{Summary, Timing};
 use super::true_targets::TrueTargets;
 use super::{check_length, describe, kneser_ney, memory, open_corpus, setup};
 use crate::batch::{Streams, Window};
+use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
 use crate::corpus::{Corpus, Split};
 use crate::error::{Error, Result};
 use crate::eval::Evaluator;
 use crate::event::{EpochEnd, Event, Progress};
-use crate::model::{Masks, Network, State, Use};
+use crate::model::{Masks, Network, Pass, State, Use};
 use crate::model_folder::{Contents, ModelFolder};
-use crate::optim;
+use crate::optim::{self, Optimizer, OptimizerKind, Place, ScheduleKind};
 use crate::paper;
 use crate::params::Params;
+use crate::rng::{Purpose, Stream, unit};
 use crate::storage::atomic;
 use bowline_demo::Truth;
 use bowline_kernels::{Isa, Team, model_name};
@@ -50,7 +52,7 @@ pub enum Outcome {
     /// The run is over.
     Finished(Box<Summary>),
     /// It was asked to stop; everything is saved.
-    Stopped(Position),
+    Stopped(Box<Position>),
 }
 
 /// How this process works on a run. The number of threads changes no result; another instruction set rounds differently.
@@ -94,8 +96,8 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
     memory::require(setup::memory(&config, corpus.vocabulary.len()), memory::available())?;
-    let architecture = config.architecture(corpus.vocabulary.len());
-    let restored = checkpoint::restore(&folder, architecture, &config, &corpus)?;
+    let spec = config.spec(corpus.vocabulary.len());
+    let restored = checkpoint::restore(&folder, &spec, &config, &corpus)?;
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
         watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
     }
@@ -110,18 +112,20 @@ struct Trainer<'a> {
     folder: RunFolder,
     config: &'a Config,
     corpus: &'a Corpus,
-    session: Session,
-    team: Arc<Team>,
+    compute: Compute,
     network: Network,
     params: Params,
     /// The running mean of the weights, where that is the model.
     average: Option<Params>,
+    optimizer: Optimizer,
     gradient: Params,
     state: State,
     /// The state before the step under way, for a stop in the middle of it.
     state_before: State,
     masks: Masks,
     position: Position,
+    /// Windows of the epoch under way.
+    windows: usize,
     resumed: bool,
     log: Log,
     clock: Clock,
@@ -139,25 +143,26 @@ impl<'a> Trainer<'a> {
         session: Session,
         restored: Option<Restored>,
     ) -> Result<Trainer<'a>> {
-        let architecture = config.architecture(corpus.vocabulary.len());
-        let team = Arc::new(Team::new(session.threads));
-        let network =
-            Network::new(architecture, Arc::clone(&team), session.isa, Use::Train, config.unroll, config.batch)
-                .with_precision(config.precision.into());
+        let spec = config.spec(corpus.vocabulary.len());
+        let compute = Compute::new(Arc::new(Team::new(session.threads)), session.isa);
+        let rounded = compute.clone().at(config.precision.into());
+        let longest = setup::streams(config, &corpus.train.ids, 1).longest();
+        let network = Network::new(&spec, rounded, Use::Train, longest, config.batch);
         let resumed = restored.is_some();
-        let (params, average, state, position) = match restored {
-            Some(restored) => (restored.params, restored.average, restored.state, restored.position),
+        let (params, average, optimizer, state, position) = match restored {
+            Some(r) => (r.params, r.average, r.optimizer, r.state, r.position),
             None => {
                 let position =
                     Position { epoch: 1, first_epoch: 1, data_sha256: hashes(corpus), ..Position::default() };
                 let mut params = setup::initial(config, corpus.vocabulary.len());
-                setup::constrain(config, &team, session.isa, &mut params);
+                setup::constrain(config, &compute, &mut params);
                 let average = (config.average > 0.0).then(|| params.clone());
-                (params, average, State::zeros(architecture, config.batch), position)
+                let optimizer = Optimizer::new(&config.optimizer, &params);
+                (params, average, optimizer, State::zeros(&spec, config.batch), position)
             }
         };
         let log = Log::open(&folder.events(), position.log)?;
-        let augmented = config.model.augmented() && config.data.source == "demo";
+        let augmented = config.augmented() && config.data.source == "demo";
         let truth = augmented.then(Truth::new);
         let targets_of = |source: TargetSource, split: &Split| {
             let truth = truth.as_ref().filter(|_| config.augment.target == source);
@@ -166,20 +171,21 @@ impl<'a> Trainer<'a> {
         Ok(Trainer {
             true_targets: targets_of(TargetSource::Truth, &corpus.train)?,
             yardstick: targets_of(TargetSource::Embedding, &corpus.valid)?,
-            gradient: Params::zeros(architecture),
+            gradient: params.zeros_like(),
             state_before: state.clone(),
-            masks: Masks::new(architecture.layers, config.batch, architecture.hidden),
+            masks: Masks::new(&spec, config.batch),
             clock: Clock::new(),
             folder,
             config,
             corpus,
-            session,
-            team,
+            compute,
             network,
             params,
             average,
+            optimizer,
             state,
             position,
+            windows: 1,
             resumed,
             log,
         })
@@ -187,19 +193,19 @@ impl<'a> Trainer<'a> {
 
     fn run(mut self, watch: &mut dyn Watch) -> Result<Outcome> {
         let corpus = self.corpus;
-        let streams = Streams::new(&corpus.train.ids, self.config.batch, self.config.unroll);
-        self.announce(&streams, watch)?;
+        self.announce(&setup::streams(self.config, &corpus.train.ids, self.position.epoch), watch)?;
         while self.position.ended.is_none() {
+            let streams = setup::streams(self.config, &corpus.train.ids, self.position.epoch);
             let stopped = !self.epoch(&streams, watch)? || !self.end_of_epoch(watch)?;
             self.save()?;
             if stopped {
-                return Ok(Outcome::Stopped(self.position));
+                return Ok(Outcome::Stopped(Box::new(self.position)));
             }
         }
         // What is evaluated here is in `best/` already, and the checkpoint says that the training is over.
         Ok(match self.finish(watch)? {
             Some(summary) => Outcome::Finished(Box::new(summary)),
-            None => Outcome::Stopped(self.position),
+            None => Outcome::Stopped(Box::new(self.position)),
         })
     }
 
@@ -220,7 +226,7 @@ impl<'a> Trainer<'a> {
                 vocab: corpus.vocabulary.len(),
                 words: [corpus.train.ids.len(), corpus.valid.ids.len(), corpus.test.ids.len()],
                 unseen: [corpus.valid.unseen, corpus.test.unseen],
-                parameters: self.params.architecture().parameters(),
+                parameters: self.params.spec().parameters(),
                 epochs: self.config.total_epochs(),
                 steps_per_epoch: streams.windows(),
                 memory: setup::memory(self.config, corpus.vocabulary.len()) as usize,
@@ -234,6 +240,7 @@ impl<'a> Trainer<'a> {
     /// Trains to the end of the epoch; false if asked to stop before.
     fn epoch(&mut self, streams: &Streams<'_>, watch: &mut dyn Watch) -> Result<bool> {
         let windows = streams.windows();
+        self.windows = windows;
         let log_every = windows.div_ceil(LOGGED_PER_EPOCH);
         let mut window = Window::default();
         self.clock.epoch = Instant::now();
@@ -261,7 +268,7 @@ impl<'a> Trainer<'a> {
     fn give_true_targets(&mut self, streams: &Streams<'_>, window: &Window) {
         let augments = self.config.augments(self.position.training());
         let Some(targets) = self.true_targets.as_ref().filter(|_| augments) else { return };
-        let vocab = self.params.architecture().vocab;
+        let vocab = self.params.spec().vocab;
         let rows = self.network.given_targets(window.targets.len());
         for (row, y) in rows.chunks_exact_mut(vocab).enumerate() {
             targets.fill(streams.target_position(self.position.window, row), self.config.augment.tau, y);
@@ -270,30 +277,45 @@ impl<'a> Trainer<'a> {
 
     /// One training step. Returns the gradient's norm, or nothing if asked to stop in the middle: then all is as before.
     fn step(&mut self, window: &Window, watch: &dyn Watch) -> Result<Option<f64>> {
+        let (config, step) = (self.config, self.position.step);
         self.state_before.copy_from(&self.state);
-        let masks = (self.config.keep.0 < 1.0).then_some(&mut self.masks).map(|masks| {
-            masks.draw(self.config.seed, self.position.step, self.config.keep);
-            &*masks
-        });
-        self.network.pack(&self.params, Use::Train);
-        let (training, vocab) = (self.position.training(), self.params.architecture().vocab);
-        let augment = self.config.augmented_loss(training, self.position.step, vocab);
+        self.forget();
+        let masks = if config.keep.0 < 1.0 {
+            self.masks.draw(config.seed, step, config.keep);
+            Some(&self.masks)
+        } else if !config.masks.is_off() {
+            self.masks.draw_by_site(&config.masks, self.params.spec(), window, (config.seed, step));
+            Some(&self.masks)
+        } else {
+            None
+        };
+        let augment = config.augmented_loss(self.position.training(), step, self.params.spec().vocab);
+        let pass = Pass { masks, augment, activity: config.activity() };
+        self.network.pack_masked(&self.params, Use::Train, pass);
         let stop = || watch.stop();
         let Some(loss) =
-            self.network.train_until(&self.params, window, &mut self.state, masks, augment, &mut self.gradient, &stop)
+            self.network.train_until(&self.params, window, &mut self.state, pass, &mut self.gradient, &stop)
         else {
             self.state.copy_from(&self.state_before);
             return Ok(None);
         };
-        let norm = optim::global_norm(&self.team, self.session.isa, &self.gradient);
+        let norm = optim::global_norm(&self.compute, &self.gradient);
         self.require_finite(&[("the loss", loss.ce + loss.kl), ("the gradient", norm)])?;
-        let rule = self.config.rule(self.learning_rate());
-        optim::step(&self.team, self.session.isa, &mut self.params, &self.gradient, norm, rule);
-        setup::constrain(self.config, &self.team, self.session.isa, &mut self.params);
+        let mut rate = self.learning_rate();
+        if config.streams.random_length {
+            rate *= window.steps as f64 / config.unroll as f64;
+        }
+        self.position.optimizer_steps += 1;
+        let rule = (config.rule(rate), self.position.optimizer_steps);
+        self.optimizer.step(&self.compute, &mut self.params, &self.gradient, norm, rule);
+        setup::constrain(self.config, &self.compute, &mut self.params);
         self.position.step += 1;
         if let Some(average) = &mut self.average {
-            let (step, share) = (self.position.step, self.config.average);
-            optim::average(&self.team, self.session.isa, average, &self.params, step, share);
+            let step = self.position.step;
+            match self.position.averages_since {
+                Some(since) => optim::average_all(&self.compute, average, &self.params, step - since),
+                None => optim::average(&self.compute, average, &self.params, step, self.config.average),
+            }
         }
         self.position.window += 1;
         self.position.ce += loss.ce;
@@ -315,15 +337,52 @@ impl<'a> Trainer<'a> {
         }
     }
 
+    /// Lets some of the streams forget what they have read, where the settings want it so.
+    fn forget(&mut self) {
+        let probability = self.config.streams.reset;
+        if probability == 0.0 {
+            return;
+        }
+        let stream = Stream::new(self.config.seed, Purpose::Reset, self.position.step);
+        for row in 0..self.config.batch {
+            if f64::from(unit(stream.block(row as u32 / 4)[row % 4])) < probability {
+                self.state.reset_row(row);
+            }
+        }
+    }
+
     fn learning_rate(&self) -> f64 {
-        self.config.schedule().at(self.position.epoch - self.position.first_epoch + 1)
+        let position = &self.position;
+        let epochs_done = position.epoch - position.first_epoch;
+        let of_epoch = position.window as f64 / self.windows.max(1) as f64;
+        self.config.schedule().at(Place {
+            epoch: epochs_done + 1,
+            step: u64::from(epochs_done) * self.windows as u64 + position.window as u64,
+            done: (f64::from(epochs_done) + of_epoch) / f64::from(self.config.epochs_of(position.training()).max(1)),
+            drops: position.drops,
+        })
+    }
+
+    /// What the validation perplexity of an epoch means for the learning rate and for averaging.
+    fn heed(&mut self, better: bool) {
+        let (schedule, optimizer) = (&self.config.schedule, &self.config.optimizer);
+        self.position.waited = if better { 0 } else { self.position.waited + 1 };
+        if schedule.kind == ScheduleKind::Plateau && self.position.waited >= schedule.patience {
+            (self.position.drops, self.position.waited) = (self.position.drops + 1, 0);
+        }
+        let valid: Vec<f64> = self.position.curve.iter().map(|point| point.valid).collect();
+        let averages = self.position.averages_since.is_some();
+        if optimizer.kind == OptimizerKind::Asgd && !averages && optim::begins_to_average(&valid, optimizer.trigger) {
+            self.position.averages_since = Some(self.position.step);
+            self.average = Some(self.params.clone());
+        }
     }
 
     /// Mean loss, perplexity and KL of the epoch so far.
     fn means(&self) -> (f64, f64, f64) {
         let words = self.position.words.max(1) as f64;
         let (ce, kl) = (self.position.ce / words, self.position.kl / words);
-        let augment = self.config.augmented_loss(self.position.training(), 0, self.params.architecture().vocab);
+        let augment = self.config.augmented_loss(self.position.training(), 0, self.params.spec().vocab);
         let (cross, alpha) = augment.map_or((1.0, 0.0), |a| (f64::from(a.cross), f64::from(a.gamma * a.tau)));
         (cross * ce + alpha * kl, ce.exp(), kl)
     }
@@ -371,6 +430,7 @@ impl<'a> Trainer<'a> {
         let best = better || self.config.select == Selection::Last;
         self.position.curve.push(CurvePoint { epoch, train, valid, learning_rate });
         self.position.stale = if best { 0 } else { self.position.stale + 1 };
+        self.heed(better);
         if best {
             self.position.best = Some(Best { epoch, valid });
             self.save_best(None)?;
@@ -378,8 +438,8 @@ impl<'a> Trainer<'a> {
         let (step, seconds) = (self.position.step, self.clock.epoch.elapsed().as_secs_f64());
         let augments = self.config.augments(self.position.training());
         let target_kl = self.yardstick.as_ref().filter(|_| augments).map(|truth| {
-            let (isa, tau) = (self.session.isa, self.config.augment.tau);
-            truth.divergence(&self.team, isa, self.model(), &corpus.valid.ids, tau)
+            let tau = self.config.augment.tau;
+            truth.divergence(&self.compute, self.model(), &corpus.valid.ids, tau)
         });
         let end = EpochEnd { epoch, step, loss, train, kl, target_kl, valid, best, learning_rate, seconds };
         self.emit(Event::Epoch(end), watch)?;
@@ -394,6 +454,7 @@ impl<'a> Trainer<'a> {
         if over || out_of_patience {
             if training == Training::First && self.config.second_training_epochs > 0 {
                 (self.position.first_epoch, self.position.stale) = (epoch + 1, 0);
+                (self.position.drops, self.position.waited) = (0, 0);
                 self.emit(Event::SecondTraining { epoch: epoch + 1 }, watch)?;
             } else {
                 self.position.ended = Some(if over { "done" } else { "patience" }.to_owned());
@@ -424,7 +485,7 @@ impl<'a> Trainer<'a> {
             data: self.config.data.source.clone(),
             data_sha256: hashes(corpus),
             seed: self.config.seed,
-            parameters: self.params.architecture().parameters(),
+            parameters: self.params.spec().parameters(),
             epochs: self.position.epoch - 1,
             steps: self.position.step,
             ended: ended.clone(),
@@ -449,7 +510,7 @@ impl<'a> Trainer<'a> {
     }
 
     fn evaluator(&self, streams: usize) -> Evaluator {
-        Evaluator::new(self.params.architecture(), Arc::clone(&self.team), self.session.isa, streams)
+        Evaluator::new(self.params.spec(), self.compute.clone(), streams)
     }
 
     /// The weights that are the model: the last step's, or their running mean.
@@ -482,7 +543,9 @@ impl<'a> Trainer<'a> {
     /// Writes a checkpoint of the present position.
     fn save(&mut self) -> Result<()> {
         self.position.log = self.log.sync()?;
-        checkpoint::save(&self.folder, self.config, &self.params, self.average.as_ref(), &self.state, &self.position)?;
+        let Trainer { params, optimizer, state, position, .. } = &*self;
+        let made = Made { params, average: self.average.as_ref(), optimizer, state, position };
+        checkpoint::save(&self.folder, self.config, &made)?;
         self.clock.checkpoint = Instant::now();
         Ok(())
     }
@@ -494,9 +557,9 @@ impl<'a> Trainer<'a> {
     }
 
     fn machine(&self) -> String {
-        let threads = self.team.threads();
+        let threads = self.compute.team.threads();
         let plural = if threads == 1 { "thread" } else { "threads" };
-        format!("{threads} {plural}, {}, {}", self.session.isa.name(), model_name())
+        format!("{threads} {plural}, {}, {}", self.compute.isa.name(), model_name())
     }
 }
 

@@ -3,12 +3,13 @@
 //! It serves twice. In section 3's ideal case the truth itself is `y~` ([`TrueTargets::fill`]). And whatever `y~` the word
 //! vectors give can be measured against it ([`TrueTargets::divergence`]).
 
+use crate::compute::Compute;
 use crate::corpus::Split;
 use crate::error::Result;
 use crate::params::Params;
 use crate::vocabulary::Vocabulary;
 use bowline_demo::{Truth, Yardstick};
-use bowline_kernels::{Into, Isa, Mat, PackedB, Precision, Team, gemm, loss};
+use bowline_kernels::{Into, Mat, PackedB, Precision, gemm, loss};
 use std::collections::HashMap;
 
 /// The distributions behind a text.
@@ -56,8 +57,9 @@ impl TrueTargets {
 
     /// The mean of `KL(truth || y~)` over the words of the text after the first, in nats, where
     /// `y~ = softmax(L^T u / tau)` is the estimate that the word vectors give from the word that came.
-    pub(super) fn divergence(&self, team: &Team, isa: Isa, params: &Params, text: &[u32], tau: f32) -> f64 {
-        let (v, d) = (self.vocab, params.architecture().hidden);
+    pub(super) fn divergence(&self, compute: &Compute, params: &Params, text: &[u32], tau: f32) -> f64 {
+        let (team, isa) = (&*compute.team, compute.isa);
+        let (v, d) = (self.vocab, params.spec().input.width);
         let vectors = Mat::new(params.embedding(), v, d);
         let mut packed = PackedB::new(isa, Precision::F32);
         packed.pack(team, vectors.t());
@@ -78,8 +80,8 @@ impl TrueTargets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::architecture::Architecture;
     use crate::corpus::{Corpus, CorpusOptions};
+    use crate::spec::ModelSpec;
 
     fn corpus(truth: &Truth) -> Corpus {
         let splits = truth.splits(1);
@@ -115,9 +117,9 @@ mod tests {
         let corpus = corpus(&truth);
         let targets = TrueTargets::new(&truth, &corpus.vocabulary, &corpus.valid).unwrap();
         let vocab = corpus.vocabulary.len();
-        let params = Params::zeros(Architecture { vocab, hidden: 4, layers: 1, tied: true });
+        let params = Params::zeros(&ModelSpec::paper(vocab, 4, 1, true));
         let ids = &corpus.valid.ids;
-        let found = targets.divergence(&Team::new(1), Isa::detect(), &params, ids, 20.0);
+        let found = targets.divergence(&Compute::with_threads(1), &params, ids, 20.0);
         let negentropy: f64 = (1..ids.len())
             .map(|position| targets.at(position).iter().map(|&(_, p)| p * p.ln()).sum::<f64>())
             .sum::<f64>()

@@ -1,6 +1,5 @@
 //! What is known after the words that were read.
 
-use crate::architecture::Architecture;
 use crate::model::State;
 use crate::predictor::Snapshot;
 
@@ -21,30 +20,24 @@ pub(super) enum Past {
 }
 
 impl Memory {
-    /// The output of the last layer, (d), from which a network predicts the next word.
-    pub(super) fn output(&self) -> &[f32] {
-        let Past::State(state) = &self.0 else { return &[] };
-        state.layers.last().map_or(&[], |layer| &layer.h)
+    /// The state of a network after what was read; nothing where there is another way of remembering.
+    pub(super) fn state(&self) -> Option<&State> {
+        match &self.0 {
+            Past::State(state) => Some(state),
+            _ => None,
+        }
     }
 
     /// Puts it into row `row` of the state of many.
     pub(super) fn put(&self, state: &mut State, row: usize) {
-        let Past::State(own) = &self.0 else { return };
-        for (to, from) in state.layers.iter_mut().zip(&own.layers) {
-            let d = from.h.len();
-            to.h[row * d..][..d].copy_from_slice(&from.h);
-            to.c[row * d..][..d].copy_from_slice(&from.c);
+        if let Past::State(own) = &self.0 {
+            state.put(row, own);
         }
     }
 
     /// Takes it from row `row` of the state of many.
-    pub(super) fn take(architecture: Architecture, state: &State, row: usize) -> Memory {
-        let (d, mut memory) = (architecture.hidden, State::zeros(architecture, 1));
-        for (to, from) in memory.layers.iter_mut().zip(&state.layers) {
-            to.h.copy_from_slice(&from.h[row * d..][..d]);
-            to.c.copy_from_slice(&from.c[row * d..][..d]);
-        }
-        Memory(Past::State(memory))
+    pub(super) fn take(state: &State, row: usize) -> Memory {
+        Memory(Past::State(state.take(row)))
     }
 }
 

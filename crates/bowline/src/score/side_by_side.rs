@@ -8,6 +8,7 @@ use super::continuation::extend;
 use super::reader::{Passage, Read, Reading};
 use super::{Continuation, Memory, Word};
 use crate::batch::Window;
+use crate::compute::Compute;
 use crate::model::{Network, Question, State, Use};
 use crate::params::Params;
 use bowline_kernels::{Isa, Team};
@@ -44,7 +45,7 @@ impl SideBySide {
     ) -> SideBySide {
         let batch = batch.unwrap_or(BATCH).max(1);
         let steps = ROWS.div_ceil(batch);
-        let mut network = Network::new(params.architecture(), team, isa, Use::Evaluate, steps, batch);
+        let mut network = Network::new(params.spec(), Compute::new(team, isa), Use::Evaluate, steps, batch);
         network.pack(&params, Use::Evaluate);
         let (rows, window, questions) = (steps * batch, Window::default(), Vec::new());
         SideBySide { params, unk, network, batch, rows, window, questions }
@@ -58,8 +59,7 @@ impl SideBySide {
         readings: &mut [Reading],
         stop: &dyn Fn() -> bool,
     ) -> Option<()> {
-        let architecture = self.params.architecture();
-        let mut state = State::zeros(architecture, group.len());
+        let mut state = State::zeros(self.params.spec(), group.len());
         for (row, &i) in group.iter().enumerate() {
             if let Some(memory) = passages[i].from {
                 memory.put(&mut state, row);
@@ -71,7 +71,7 @@ impl SideBySide {
             let done = (0..active).take_while(|&row| length(row) > start).count()..active;
             for row in done.clone() {
                 let i = group[row];
-                readings[i].memory = passages[i].keep.then(|| Memory::take(architecture, &state, row));
+                readings[i].memory = passages[i].keep.then(|| Memory::take(&state, row));
             }
             active = done.start;
             if active == 0 {
@@ -80,10 +80,7 @@ impl SideBySide {
             if stop() {
                 return None;
             }
-            for layer in &mut state.layers {
-                layer.h.truncate(active * architecture.hidden);
-                layer.c.truncate(active * architecture.hidden);
-            }
+            state.truncate(active);
             let left = |row: usize| length(row) - start;
             let steps = window_steps(
                 self.rows / active,
@@ -135,8 +132,9 @@ impl Read for SideBySide {
     }
 
     fn distributions(&mut self, memories: &[&Memory]) -> Vec<f32> {
-        let h: Vec<f32> = memories.iter().flat_map(|memory| memory.output()).copied().collect();
-        let mut out = vec![0.0; memories.len() * self.params.architecture().vocab];
+        let states = memories.iter().filter_map(|memory| memory.state());
+        let h: Vec<f32> = states.flat_map(|state| self.network.hidden_of(&self.params, state)).collect();
+        let mut out = vec![0.0; memories.len() * self.params.spec().vocab];
         self.network.distributions(&self.params, &h, 1.0, &mut out);
         out
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::architecture::Architecture;
+use crate::compute::Compute;
 use crate::eval::Evaluator;
 use crate::loaded_model::LoadedModel;
 use crate::model::KeepProb;
@@ -9,6 +9,7 @@ use crate::predictor::recency_cache::RecencySettings;
 use crate::predictor::{
     CacheSettings, DynamicForm, DynamicSettings, Ensemble, Mix, MonteCarloSettings, NeuralSettings,
 };
+use crate::spec::ModelSpec;
 use crate::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use std::path::Path;
@@ -16,8 +17,7 @@ use std::sync::Arc;
 
 /// A model with random weights, of words `<eos>`, `<unk>`, w2, w3, ...
 fn model(vocab: usize, hidden: usize, tied: bool) -> Arc<LoadedModel> {
-    let architecture = Architecture { vocab, hidden, layers: 2, tied };
-    let mut params = Params::zeros(architecture);
+    let mut params = Params::zeros(&ModelSpec::paper(vocab, hidden, 2, tied));
     let mut x = 1u64;
     for value in params.data_mut() {
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -81,7 +81,7 @@ fn a_stream_of_sentences_scores_as_the_evaluator_says_however_it_is_cut() {
         std::iter::once(0).chain(sentences.iter().flat_map(|s| s.ids.iter().copied().chain([0]))).collect();
     let team = Arc::new(Team::new(1));
     let params = model.params().unwrap();
-    let nll = Evaluator::new(params.architecture(), team, isa, 1).nll(params, &ids);
+    let nll = Evaluator::new(params.spec(), Compute::new(team, isa), 1).nll(params, &ids);
     let expected: Vec<f64> = nll.iter().map(|x| -x).collect();
     for cut in [1, 7, 40] {
         let mut reader = reader(&model, isa, 2, 5);

@@ -2,13 +2,13 @@
 //! exactly, so that an f32 implementation can start from the very same numbers.
 
 use super::{Augment, Masks, Output, Pass, State, Window};
-use bowline::architecture::Architecture;
+use bowline::spec::ModelSpec;
 
 /// A pass that owns its parts, and the weights.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// What the model is made of.
-    pub architecture: Architecture,
+    pub spec: ModelSpec,
     /// The flat weights.
     pub params: Vec<f64>,
     /// The words.
@@ -17,47 +17,64 @@ pub struct Case {
     pub state: State,
     /// The masks, or none.
     pub masks: Option<Masks>,
+    /// Activation regularisation.
+    pub activity: [f64; 2],
 }
 
 impl Case {
     /// Weights within +-`scale`, word vectors and classifier within twice that so that `y~` and `y^` are far from
     /// uniform; `keep` is the probability that a unit is kept, `None` for no masks.
-    pub fn random(
-        architecture: Architecture,
-        (steps, batch): (usize, usize),
-        scale: f64,
-        keep: Option<f64>,
-        seed: u64,
-    ) -> Case {
+    pub fn random(spec: &ModelSpec, (steps, batch): (usize, usize), scale: f64, keep: Option<f64>, seed: u64) -> Case {
         let mut random = Random::new(seed);
         let mut params = Vec::new();
-        for tensor in architecture.tensors() {
-            let scale = if tensor.name.starts_with("rnn.") { scale } else { 2.0 * scale };
+        for tensor in spec.layout().tensors() {
+            let vectors = ["encoder.", "decoder."].iter().any(|part| tensor.name.starts_with(part));
+            let scale = if vectors { 2.0 * scale } else { scale };
             params.extend((0..tensor.len()).map(|_| random.within(scale)));
         }
-        let size = batch * architecture.hidden;
-        let mut values = |scale| -> Vec<Vec<f64>> {
-            (0..architecture.layers).map(|_| (0..size).map(|_| random.within(scale)).collect()).collect()
-        };
-        let state = State { h: values(0.8), c: values(1.5) };
-        let mut words = || (0..steps * batch).map(|_| random.below(architecture.vocab as u64) as u32).collect();
+        let mut state = State::zeros(spec, batch);
+        for (i, part) in state.parts.iter_mut().enumerate() {
+            let scale = if spec.layers[0].state().len() == 2 && i % 2 == 1 { 1.5 } else { 0.8 };
+            part.iter_mut().for_each(|x| *x = random.within(scale));
+        }
+        let mut words = || (0..steps * batch).map(|_| random.below(spec.vocab as u64) as u32).collect();
         let window = Window { steps, batch, inputs: words(), targets: words() };
         let masks = keep.map(|keep| {
-            let mut mask = || (0..size).map(|_| if random.unit() < keep { 1.0 / keep } else { 0.0 }).collect();
-            Masks { input: mask(), layers: (0..architecture.layers).map(|_| mask()).collect() }
+            let mut mask = |width| -> Vec<f64> {
+                (0..batch * width).map(|_| if random.unit() < keep { 1.0 / keep } else { 0.0 }).collect()
+            };
+            let input = mask(spec.input.width);
+            let layers: Vec<Vec<f64>> = spec.layers.iter().map(|layer| mask(layer.units)).collect();
+            Masks::held(steps, &input, &layers)
         });
-        Case { architecture, params, window, state, masks }
+        Case { spec: spec.clone(), params, window, state, masks, activity: [0.0; 2] }
     }
 
     /// The pass over the window.
     pub fn pass(&self, augment: Option<Augment>) -> Pass<'_> {
         Pass {
-            architecture: self.architecture,
+            spec: &self.spec,
             window: &self.window,
             state: &self.state,
             masks: self.masks.as_ref(),
             augment,
+            activity: self.activity,
         }
+    }
+
+    /// The same with masks that are other ones at every step and wherever a state is consumed, and regularised activity.
+    pub fn by_site(mut self, keep: f64, seed: u64) -> Case {
+        let (rows, mut random) = (self.window.steps * self.window.batch, Random::new(seed));
+        let mut mask = |width: usize| -> Vec<f64> {
+            (0..rows * width).map(|_| if random.unit() < keep { 1.0 / keep } else { 0.0 }).collect()
+        };
+        let widths: Vec<usize> = self.spec.layers.iter().map(|layer| layer.units).collect();
+        let mut of_layers = || -> Vec<Vec<f64>> { widths.iter().map(|&width| mask(width)).collect() };
+        let (states, outputs) = (of_layers(), of_layers());
+        let projection = if self.spec.output.projection.is_some() { mask(self.spec.width()) } else { Vec::new() };
+        self.masks = Some(Masks { input: mask(self.spec.input.width), states, outputs, projection });
+        self.activity = [0.7, 0.4];
+        self
     }
 
     /// Runs the pass with the case's weights.

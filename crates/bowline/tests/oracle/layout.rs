@@ -1,66 +1,61 @@
 //! Where each tensor lies in the flat vector of weights, found by its name.
 
-use bowline::architecture::Architecture;
+use bowline::spec::ModelSpec;
 use std::ops::Range;
 
 /// The places of all tensors.
 pub struct Layout {
+    tensors: Vec<(String, Range<usize>)>,
     /// Number of words, `V`.
     pub vocab: usize,
-    /// Size of a vector, `d`.
-    pub hidden: usize,
-    /// (V, d): row `i` is column `i` of the paper's `L`.
+    /// Size of a word vector.
+    pub words: usize,
+    /// Size of what the classifier sees.
+    pub seen: usize,
+    /// (V, words): row `i` is column `i` of the paper's `L`.
     pub embedding: Range<usize>,
-    /// The LSTM layers from below.
-    pub layers: Vec<LayerLayout>,
-    /// The classifier's `W`, (V, d): the embedding itself when tied.
+    /// The classifier's `W`, (V, seen): the embedding itself when tied.
     pub classifier: Range<usize>,
-    /// The classifier's `b`, (V); none when tied.
+    /// The classifier's `b`, (V).
     pub bias: Option<Range<usize>>,
-}
-
-/// The places of one LSTM layer's tensors; the rows are the gates i, f, g, o, each of size d.
-pub struct LayerLayout {
-    /// (4d, d).
-    pub w_ih: Range<usize>,
-    /// (4d, d).
-    pub w_hh: Range<usize>,
-    /// (4d).
-    pub bias: Range<usize>,
 }
 
 impl Layout {
     /// The places of the tensors of a model.
-    pub fn new(architecture: Architecture) -> Layout {
-        let place = |name: &str| find(architecture, name).unwrap_or_else(|| panic!("no tensor is named {name}"));
-        let layer = |l: usize| LayerLayout {
-            w_ih: place(&format!("rnn.weight_ih_l{l}")),
-            w_hh: place(&format!("rnn.weight_hh_l{l}")),
-            bias: place(&format!("rnn.bias_l{l}")),
-        };
+    pub fn new(spec: &ModelSpec) -> Layout {
+        let tensors: Vec<_> = spec.layout().tensors().iter().map(|t| (t.name.clone(), t.range())).collect();
+        let find = |name: &str| tensors.iter().find(|(n, _)| n == name).map(|(_, range)| range.clone());
+        let place = |name: &str| find(name).unwrap_or_else(|| panic!("no tensor is named {name}"));
         Layout {
-            vocab: architecture.vocab,
-            hidden: architecture.hidden,
+            vocab: spec.vocab,
+            words: spec.input.width,
+            seen: spec.width(),
             embedding: place("encoder.weight"),
-            layers: (0..architecture.layers).map(layer).collect(),
-            classifier: place(if architecture.tied { "encoder.weight" } else { "decoder.weight" }),
-            bias: find(architecture, "decoder.bias"),
+            classifier: place(if spec.output.tied { "encoder.weight" } else { "decoder.weight" }),
+            bias: find("decoder.bias"),
+            tensors,
         }
+    }
+
+    /// The place of a tensor that there must be.
+    pub fn place(&self, name: &str) -> Range<usize> {
+        self.find(name).unwrap_or_else(|| panic!("no tensor is named {name}"))
+    }
+
+    /// The place of a tensor.
+    pub fn find(&self, name: &str) -> Option<Range<usize>> {
+        self.tensors.iter().find(|(n, _)| n == name).map(|(_, range)| range.clone())
     }
 
     /// The place of a word's vector.
     pub fn word_range(&self, word: u32) -> Range<usize> {
         assert!((word as usize) < self.vocab, "word {word} is outside the vocabulary of {}", self.vocab);
-        let start = self.embedding.start + word as usize * self.hidden;
-        start..start + self.hidden
+        let start = self.embedding.start + word as usize * self.words;
+        start..start + self.words
     }
 
     /// A word's vector.
     pub fn word_vector<'a>(&self, params: &'a [f64], word: u32) -> &'a [f64] {
         &params[self.word_range(word)]
     }
-}
-
-fn find(architecture: Architecture, name: &str) -> Option<Range<usize>> {
-    architecture.tensors().iter().find(|t| t.name == name).map(|t| t.range())
 }

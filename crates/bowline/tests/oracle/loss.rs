@@ -75,10 +75,10 @@ impl Prediction {
                 self.flow_into_word_vectors(layout, params, weight, &d_similarities, gradient);
             }
         }
-        let mut d_h = vec![0.0; layout.hidden];
+        let mut d_h = vec![0.0; layout.seen];
         for i in 0..layout.vocab {
-            for k in 0..layout.hidden {
-                let at = layout.classifier.start + i * layout.hidden + k;
+            for k in 0..layout.seen {
+                let at = layout.classifier.start + i * layout.seen + k;
                 gradient[at] += d_scores[i] * self.h[k];
                 d_h[k] += d_scores[i] * params[at];
             }
@@ -91,7 +91,7 @@ impl Prediction {
         let target = layout.word_range(self.target);
         for (i, d_s) in d_s.iter().enumerate() {
             let word = layout.word_range(i as u32);
-            for k in 0..layout.hidden {
+            for k in 0..layout.words {
                 gradient[word.start + k] += weight * d_s * params[target.start + k];
                 gradient[target.start + k] += weight * d_s * params[word.start + k];
             }

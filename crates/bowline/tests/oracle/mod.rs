@@ -1,16 +1,17 @@
-//! The oracle: one training window of the variational-dropout LSTM language model in plain f64 loops, forward and
-//! backward by hand. It is slow and obviously right; the fast path has to agree with it.
+//! The oracle: one training window of a recurrent language model in plain f64 loops, forward and backward by hand. It is slow and obviously right; the fast path has to agree with it.
 //!
 //! The words:
 //! - a *window* is `steps` consecutive words of `batch` independent streams; position `(t, b)` lies at `t * batch + b`;
-//! - the *state* is each layer's `h` and `c` for each stream. The `h` that is carried is the raw one, without a mask;
-//! - a *mask* holds 0 or 1/keep for each stream and unit. One is drawn for the word vectors (`m_x`) and one for each
-//!   layer (`m_l`); all steps of a window share them (appendix A of Inan, Khosravi, Socher 2017). A mask acts where a
-//!   vector is consumed: `m_l` on the way into the layer's own next step and into the layer above (or the
-//!   classifier), so the state carried in meets the mask of the window that consumes it. `c` is never masked;
+//! - the *state* is what each layer carries for each stream, such as an LSTM's `h` and `c`. The `h` that is carried is the raw
+//!   one, without a mask;
+//! - a *mask* holds 0 or 1/keep for each step, stream and unit. A mask acts where a vector is consumed: that of a layer's
+//!   *state* on the way into the layer's own next step, that of its *output* on the way into the layer above (or the
+//!   classifier), so the state carried in meets the mask of the window that consumes it. What else a layer carries is never
+//!   masked. In the paper (appendix A of Inan, Khosravi, Socher 2017) all steps of a window share a mask, and state and output
+//!   have the same;
 //! - the *loss* is the sum over the steps and the mean over the streams of `CE + alpha * KL(y~ || y^)`, with
 //!   `alpha = gamma * tau` (equation 3.3 and appendix A);
-//! - the weights are one flat vector in the order of [`Architecture::tensors`].
+//! - the weights are one flat vector in the order of the model's layout.
 //!
 //! Equation numbers are the paper's, counted by section.
 
@@ -20,15 +21,15 @@
 #![allow(clippy::needless_range_loop)]
 
 pub mod case;
-pub mod cell;
 pub mod layout;
 pub mod loss;
 pub mod sgd;
+pub mod unit;
 
-use bowline::architecture::Architecture;
-use cell::CellTrace;
+use bowline::spec::{LayerSpec, ModelSpec};
 use layout::Layout;
 use loss::Prediction;
+use unit::{Product, Read, Step, activation, slope, sum, times};
 
 /// The words of one window, `(t, b)` at `t * batch + b`.
 #[derive(Clone, Debug)]
@@ -46,26 +47,37 @@ pub struct Window {
 /// The dropout masks of one window, already scaled: each value is 0 or 1/keep.
 #[derive(Clone, Debug)]
 pub struct Masks {
-    /// `m_x`, (B, d): on the input word vector.
+    /// (T, B, d): on the input word vector.
     pub input: Vec<f64>,
-    /// `m_l` for each layer, (B, d): on that layer's `h` wherever it is consumed.
-    pub layers: Vec<Vec<f64>>,
+    /// (T, B, d) for each layer: on its `h` where its own next step consumes it.
+    pub states: Vec<Vec<f64>>,
+    /// (T, B, d) for each layer: on its `h` where the layer above or the classifier consumes it.
+    pub outputs: Vec<Vec<f64>>,
+    /// (T, B, p): on the projection.
+    pub projection: Vec<f64>,
 }
 
-/// What is carried from one window to the next: (B, d) for each layer.
+impl Masks {
+    /// The paper's: one for the word vectors and one for each layer, (B, d), the same at all steps.
+    pub fn held(steps: usize, input: &[f64], layers: &[Vec<f64>]) -> Masks {
+        let all = |mask: &[f64]| mask.repeat(steps);
+        let layers: Vec<Vec<f64>> = layers.iter().map(|mask| all(mask)).collect();
+        Masks { input: all(input), states: layers.clone(), outputs: layers, projection: Vec::new() }
+    }
+}
+
+/// What is carried from one window to the next: (B, d) for each part of each layer, in the order of the fast path's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
-    /// The unmasked `h`.
-    pub h: Vec<Vec<f64>>,
-    /// The cells.
-    pub c: Vec<Vec<f64>>,
+    /// The parts of the lowest layer first.
+    pub parts: Vec<Vec<f64>>,
 }
 
 impl State {
     /// The state at the start of a text.
-    pub fn zeros(architecture: Architecture, batch: usize) -> State {
-        let zeros = vec![vec![0.0; batch * architecture.hidden]; architecture.layers];
-        State { h: zeros.clone(), c: zeros }
+    pub fn zeros(spec: &ModelSpec, batch: usize) -> State {
+        let parts = |layer: &LayerSpec| vec![vec![0.0; batch * layer.units]; layer.state().len()];
+        State { parts: spec.layers.iter().flat_map(parts).collect() }
     }
 }
 
@@ -108,7 +120,7 @@ pub struct Output {
 #[derive(Clone, Copy, Debug)]
 pub struct Pass<'a> {
     /// What the model is made of.
-    pub architecture: Architecture,
+    pub spec: &'a ModelSpec,
     /// The words.
     pub window: &'a Window,
     /// The state carried in.
@@ -117,14 +129,20 @@ pub struct Pass<'a> {
     pub masks: Option<&'a Masks>,
     /// The augmented loss; `None` is plain cross-entropy.
     pub augment: Option<Augment>,
+    /// Activation regularisation: the weights of `T mean(y^2)` and of `T mean((h_t - h_{t-1})^2)`, where `y` is the last layer's
+    /// output with its mask and `h` without.
+    pub activity: [f64; 2],
 }
 
 /// Everything the forward pass computed.
 struct Forward {
     /// `[t * batch + b][layer]`.
-    cells: Vec<Vec<CellTrace>>,
+    steps: Vec<Vec<Box<dyn Step>>>,
     /// `[t * batch + b]`.
     predictions: Vec<Prediction>,
+    /// `[t * batch + b]`: the last layer's output, with its mask, and the projection before its own.
+    outputs: Vec<Vec<f64>>,
+    projections: Vec<Option<(Product, Vec<f64>)>>,
     state: State,
 }
 
@@ -135,7 +153,7 @@ impl Pass<'_> {
         let positions = (self.window.steps * self.window.batch) as f64;
         let sum = |f: fn(&Prediction) -> f64| forward.predictions.iter().map(f).sum::<f64>();
         Output {
-            loss: self.total(&forward.predictions),
+            loss: self.total(&forward),
             mean_ce: sum(|p| p.ce) / positions,
             mean_kl: sum(|p| p.kl) / positions,
             logits: forward.predictions.iter().flat_map(|p| p.logits.iter().copied()).collect(),
@@ -147,88 +165,157 @@ impl Pass<'_> {
     /// The loss alone, with `y~` computed from `target_params` instead of `params`. Holding `target_params` fixed
     /// while `params` moves is what "no gradient through `y~`" means.
     pub fn loss(&self, params: &[f64], target_params: &[f64]) -> f64 {
-        self.total(&self.forward(params, target_params).predictions)
+        self.total(&self.forward(params, target_params))
     }
 
     /// Equation 3.3, summed over the steps, mean over the streams.
-    fn total(&self, predictions: &[Prediction]) -> f64 {
+    fn total(&self, forward: &Forward) -> f64 {
         let alpha = self.augment.map_or(0.0, |a| a.alpha());
-        predictions.iter().map(|p| p.ce + alpha * p.kl).sum::<f64>() / self.window.batch as f64
+        let words = forward.predictions.iter().map(|p| p.ce + alpha * p.kl).sum::<f64>() / self.window.batch as f64;
+        words + self.activity_loss(forward)
+    }
+
+    fn activity_loss(&self, forward: &Forward) -> f64 {
+        let (steps, batch) = (self.window.steps, self.window.batch);
+        let squares = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>();
+        let d = forward.outputs[0].len();
+        let size: f64 = forward.outputs.iter().map(|y| squares(y)).sum();
+        let h: Vec<Vec<f64>> = (0..steps * batch).map(|at| self.last(forward, at)).collect();
+        let change: f64 = (batch..steps * batch)
+            .map(|at| squares(&(0..d).map(|k| h[at][k] - h[at - batch][k]).collect::<Vec<_>>()))
+            .sum();
+        let [ar, tar] = self.activity;
+        let changes = ((steps - 1) * batch * d).max(1) as f64;
+        ar * size / (batch * d) as f64 + tar * steps as f64 * change / changes
+    }
+
+    /// The last layer's `h`, without a mask.
+    fn last(&self, forward: &Forward, at: usize) -> Vec<f64> {
+        forward.steps[at].last().unwrap().state().swap_remove(0)
+    }
+
+    /// The gradient of the activity's loss by the last layer's `h` at a position.
+    fn activity_gradient(&self, forward: &Forward, at: usize) -> Vec<f64> {
+        let (steps, batch, d) = (self.window.steps, self.window.batch, forward.outputs[at].len());
+        let [ar, tar] = self.activity;
+        let mask = self.row(|m| &m.outputs[self.spec.layers.len() - 1], at, d);
+        let h = |at: usize| self.last(forward, at);
+        let by_change = 2.0 * tar * steps as f64 / ((steps - 1) * batch * d).max(1) as f64;
+        let mut out =
+            times(&forward.outputs[at], &mask).iter().map(|y| 2.0 * ar * y / (batch * d) as f64).collect::<Vec<_>>();
+        for k in 0..d {
+            if at >= batch {
+                out[k] += by_change * (h(at)[k] - h(at - batch)[k]);
+            }
+            if at + batch < steps * batch {
+                out[k] -= by_change * (h(at + batch)[k] - h(at)[k]);
+            }
+        }
+        out
     }
 
     fn forward(&self, params: &[f64], target_params: &[f64]) -> Forward {
-        let (d, layout) = (self.architecture.hidden, Layout::new(self.architecture));
+        let layout = Layout::new(self.spec);
         let mut state = self.state.clone();
-        let (mut cells, mut predictions) = (Vec::new(), Vec::new());
+        let (mut steps, mut predictions) = (Vec::new(), Vec::new());
+        let (mut outputs, mut projections) = (Vec::new(), Vec::new());
         for t in 0..self.window.steps {
             for b in 0..self.window.batch {
-                let (at, stream) = (t * self.window.batch + b, b * d..(b + 1) * d);
-                // Equation 2.1: x_t = L y*_{t-1}, then the mask m_x.
+                let at = t * self.window.batch + b;
+                // Equation 2.1: x_t = L y*_{t-1}, then its mask.
                 let x = layout.word_vector(params, self.window.inputs[at]);
-                let mut below = self.masked_input(b, x);
-                // Equation 2.2: h_t = f(x_t, h_{t-1}), one LSTM above the other.
-                let mut column = Vec::new();
-                for layer in 0..self.architecture.layers {
-                    let h_before = self.masked_state(layer, b, &state.h[layer][stream.clone()]);
-                    let c_before = &state.c[layer][stream.clone()];
-                    let cell = CellTrace::forward(&layout.layers[layer], params, &below, &h_before, c_before);
-                    below = self.masked_state(layer, b, &cell.h);
-                    state.h[layer][stream.clone()].copy_from_slice(&cell.h);
-                    state.c[layer][stream.clone()].copy_from_slice(&cell.c);
-                    column.push(cell);
+                let mut below = times(x, &self.row(|m| &m.input, at, x.len()));
+                // Equation 2.2: h_t = f(x_t, h_{t-1}), one layer above the other.
+                let (mut column, mut parts) = (Vec::new(), &mut state.parts[..]);
+                for (l, layer) in self.spec.layers.iter().enumerate() {
+                    let (of_layer, above) = parts.split_at_mut(layer.state().len());
+                    parts = above;
+                    let stream = b * layer.units..(b + 1) * layer.units;
+                    let before: Vec<Vec<f64>> = of_layer.iter().map(|part| part[stream.clone()].to_vec()).collect();
+                    let mask = self.row(|m| &m.states[l], at, layer.units);
+                    let step = unit::step(&layout, layer, l, params, &Read { x: &below, state: &before, mask: &mask });
+                    let after = step.state();
+                    for (part, values) in of_layer.iter_mut().zip(&after) {
+                        part[stream.clone()].copy_from_slice(values);
+                    }
+                    below = times(&after[0], &self.row(|m| &m.outputs[l], at, layer.units));
+                    column.push(step);
                 }
+                outputs.push(below.clone());
+                projections.push(self.project(&layout, params, &mut below, at));
                 let target = self.window.targets[at];
                 predictions.push(Prediction::forward(&layout, params, target_params, below, target, self.augment));
-                cells.push(column);
+                steps.push(column);
             }
         }
-        Forward { cells, predictions, state }
+        Forward { steps, predictions, outputs, projections, state }
     }
 
     /// Back through the window. No gradient leaves through the state that was carried in.
     fn backward(&self, params: &[f64], forward: &Forward) -> Vec<f64> {
-        let (a, layout) = (self.architecture, Layout::new(self.architecture));
+        let layout = Layout::new(self.spec);
         let mut gradient = vec![0.0; params.len()];
         // The loss is a mean over the streams, so each position counts 1/B.
         let weight = 1.0 / self.window.batch as f64;
         for b in 0..self.window.batch {
-            // The gradient by each layer's raw h and c that comes back from the next step.
-            let mut d_h_next = vec![vec![0.0; a.hidden]; a.layers];
-            let mut d_c_next = vec![vec![0.0; a.hidden]; a.layers];
+            // The gradient by each layer's state, unmasked, that comes back from the next step.
+            let nothing = |layer: &LayerSpec| vec![vec![0.0; layer.units]; layer.state().len()];
+            let mut d_next: Vec<Vec<Vec<f64>>> = self.spec.layers.iter().map(nothing).collect();
             for t in (0..self.window.steps).rev() {
                 let at = t * self.window.batch + b;
                 let mut d_above = forward.predictions[at].backward(&layout, params, weight, &mut gradient);
-                for layer in (0..a.layers).rev() {
-                    let cell = &forward.cells[at][layer];
-                    // h is consumed above and by the next step, both times through the same mask.
-                    let mut d_h = self.masked_state(layer, b, &d_above);
-                    add(&mut d_h, &d_h_next[layer]);
-                    let back = cell.backward(&layout.layers[layer], params, &d_h, &d_c_next[layer], &mut gradient);
-                    d_h_next[layer] = self.masked_state(layer, b, &back.h_before);
-                    d_c_next[layer] = back.c_before;
-                    d_above = back.x;
+                if let Some((product, y)) = &forward.projections[at] {
+                    d_above = self.project_back(&layout, params, (product, y), &d_above, at, &mut gradient);
                 }
-                let d_x = self.masked_input(b, &d_above);
+                let last = self.spec.layers.len() - 1;
+                add(&mut d_next[last][0], &self.activity_gradient(forward, at));
+                for (l, layer) in self.spec.layers.iter().enumerate().rev() {
+                    // h is consumed above and by the next step.
+                    add(&mut d_next[l][0], &times(&d_above, &self.row(|m| &m.outputs[l], at, layer.units)));
+                    let (d_x, d_before) = forward.steps[at][l].backward(params, &d_next[l], &mut gradient);
+                    (d_above, d_next[l]) = (d_x, d_before);
+                }
+                let d_x = times(&d_above, &self.row(|m| &m.input, at, layout.words));
                 add(&mut gradient[layout.word_range(self.window.inputs[at])], &d_x);
             }
         }
         gradient
     }
 
-    /// `m_x * x` for stream `b`.
-    fn masked_input(&self, b: usize, x: &[f64]) -> Vec<f64> {
-        self.masks.map_or_else(|| x.to_vec(), |m| times_row(&m.input, b, x))
+    /// `f(P h + b)` in the place of `h`, with its mask; what the way back needs is returned.
+    fn project(&self, layout: &Layout, params: &[f64], h: &mut Vec<f64>, at: usize) -> Option<(Product, Vec<f64>)> {
+        let spec = self.spec.output.projection.as_ref()?;
+        let product = Product::new(layout.place("projection.weight"), h.clone());
+        let bias = layout.find("projection.bias").map_or(vec![0.0; spec.width], |bias| params[bias].to_vec());
+        let a = sum(&[&product.value(params), &bias]);
+        let y: Vec<f64> = a.iter().map(|&a| activation(spec.activation, a)).collect();
+        *h = times(&y, &self.row(|m| &m.projection, at, spec.width));
+        Some((product, y))
     }
 
-    /// `m_l * h` for stream `b`.
-    fn masked_state(&self, layer: usize, b: usize, h: &[f64]) -> Vec<f64> {
-        self.masks.map_or_else(|| h.to_vec(), |m| times_row(&m.layers[layer], b, h))
+    fn project_back(
+        &self,
+        layout: &Layout,
+        params: &[f64],
+        (product, y): (&Product, &[f64]),
+        d: &[f64],
+        at: usize,
+        gradient: &mut [f64],
+    ) -> Vec<f64> {
+        let f = self.spec.output.projection.as_ref().map_or(Default::default(), |spec| spec.activation);
+        let d = times(d, &self.row(|m| &m.projection, at, y.len()));
+        let d_a: Vec<f64> = d.iter().zip(y).map(|(d, &y)| d * slope(f, y)).collect();
+        if let Some(bias) = layout.find("projection.bias") {
+            add(&mut gradient[bias], &d_a);
+        }
+        product.backward(params, &d_a, gradient)
     }
-}
 
-/// Row `b` of a mask times `x`, element by element.
-fn times_row(mask: &[f64], b: usize, x: &[f64]) -> Vec<f64> {
-    (0..x.len()).map(|k| mask[b * x.len() + k] * x[k]).collect()
+    /// A mask's `width` values at a position; ones without masks.
+    fn row(&self, mask: impl Fn(&Masks) -> &Vec<f64>, at: usize, width: usize) -> Vec<f64> {
+        let mask = self.masks.map(mask).filter(|mask| !mask.is_empty());
+        mask.map_or_else(|| vec![1.0; width], |mask| mask[at * width..][..width].to_vec())
+    }
 }
 
 /// `to += from`.

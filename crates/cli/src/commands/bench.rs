@@ -1,25 +1,26 @@
 //! `bowline bench`: training speed on words drawn from a Zipf law.
 
 use super::print_json;
-use crate::options::{BenchOptions, SizeName};
+use crate::options::BenchOptions;
 use crate::screen::stdout;
 use bowline::bench::{Measurement, measure};
-use bowline::config::{Precision, TargetGradient, preset};
+use bowline::config::{Precision, Size, TargetGradient};
+use bowline::recipes::Recipe;
 use bowline_kernels::Isa;
 use std::io::Write;
 use std::process::ExitCode;
 
 pub fn run(options: &BenchOptions, all: bool) -> anyhow::Result<ExitCode> {
-    let mut config = preset(options.size.into(), options.model.try_into()?, "ptb");
+    let mut config = Recipe::find(&options.model)?.config(options.size.map(Size::from), "ptb")?;
     // As the other tools do it that this is compared with (bench/README.md); a training lets it flow.
     config.augment.gradient = TargetGradient::Stop;
     config.precision = options.precision.map_or(config.precision, Precision::from);
     let config = config.with(&options.settings)?;
     config.check_cpu(Isa::detect())?;
-    let steps = options.steps.unwrap_or(match options.size {
-        SizeName::Small => 20,
-        SizeName::Medium => 10,
-        SizeName::Large => 5,
+    let steps = options.steps.unwrap_or(match config.size {
+        Size::Small => 20,
+        Size::Medium => 10,
+        Size::Large => 5,
     });
     if !all {
         let m =

@@ -52,15 +52,15 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
     for text in &imported.notes {
         note(format_args!("{text}"));
     }
-    let a = imported.architecture;
+    let a = &imported.spec;
     if options.json {
         print_json(&json!({
             "model": imported.model,
             "folder": options.out.display().to_string(),
             "vocab": a.vocab,
-            "hidden": a.hidden,
-            "layers": a.layers,
-            "tied": a.tied,
+            "hidden": a.width(),
+            "layers": a.layers.len(),
+            "tied": a.output.tied,
             "parameters": a.parameters(),
             "weights_sha256": imported.weights_sha256,
             "notes": imported.notes,
@@ -70,11 +70,12 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
     let mut out = stdout();
     let folder = shell(&options.out);
     let (words, parameters) = (grouped(a.vocab), grouped(a.parameters()));
-    let layers = if a.layers == 1 { "1 layer".to_owned() } else { format!("{} layers", a.layers) };
+    let layers = if a.layers.len() == 1 { "1 layer".to_owned() } else { format!("{} layers", a.layers.len()) };
     writeln!(
         out,
         "{folder}: {}, {words} words, {layers} of {} units, {parameters} parameters",
-        imported.model, a.hidden
+        imported.model,
+        a.width()
     )?;
     writeln!(out, "next: bowline next {folder} \"the beginning of a sentence\"")?;
     Ok(ExitCode::SUCCESS)

@@ -15,6 +15,7 @@ pub mod man;
 pub mod neighbours;
 pub mod next;
 pub mod predictor;
+pub mod recipes;
 pub mod report;
 pub mod reproduce;
 pub mod rescore;

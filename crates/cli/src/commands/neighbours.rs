@@ -49,7 +49,7 @@ pub fn run(options: &NeighboursOptions) -> anyhow::Result<ExitCode> {
         print_json(&json!({"word": options.word, "model": model.kind, "vectors": kind, "neighbours": found}))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if options.classifier && params.architecture().tied {
+    if options.classifier && params.spec().output.tied {
         note(format_args!("the model is tied: its classifier's vectors are those of the embedding"));
     }
     let widest = found.iter().map(|n| printable(&n.word).chars().count()).max().unwrap_or(0);

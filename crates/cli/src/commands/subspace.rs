@@ -31,15 +31,10 @@ struct SubspaceAnswer<'a> {
 pub fn run(options: &SubspaceOptions) -> anyhow::Result<ExitCode> {
     let model = LoadedModel::load(&options.model)?;
     let params = model.require_network("word vectors")?;
-    let architecture = params.architecture();
+    let spec = params.spec();
     let distance = subspace::of_model(params);
     if options.json {
-        print_json(&SubspaceAnswer {
-            model: &model.kind,
-            tied: architecture.tied,
-            vocab: architecture.vocab,
-            distance,
-        })?;
+        print_json(&SubspaceAnswer { model: &model.kind, tied: spec.output.tied, vocab: spec.vocab, distance })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();
@@ -47,9 +42,9 @@ pub fn run(options: &SubspaceOptions) -> anyhow::Result<ExitCode> {
     writeln!(
         out,
         "  {} and {} dimensions of {}; 0 is the same span, 1 orthogonal, {:.3} what chance gives",
-        distance.rank_x, distance.rank_y, architecture.vocab, distance.random
+        distance.rank_x, distance.rank_y, spec.vocab, distance.random
     )?;
-    if architecture.tied {
+    if spec.output.tied {
         writeln!(out, "  the classifier of this model is its word vectors, so the distance is 0 by construction")?;
     }
     Ok(ExitCode::SUCCESS)

@@ -2,12 +2,13 @@
 
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
-use crate::options::{ModelName, SizeName, TrainOptions};
+use crate::options::TrainOptions;
 use crate::screen::stdout;
 use crate::terminal::{Terminal, duration, note};
 use anyhow::bail;
-use bowline::config::{Config, DataConfig, Precision, preset};
+use bowline::config::{Config, DataConfig, Precision, Size};
 use bowline::data;
+use bowline::recipes::Recipe;
 use bowline::run::{self, NgramConfig, Outcome, Session};
 use bowline_interop::tensorboard::TensorBoard;
 use bowline_kernels::Isa;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 
 pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
     let session = Session { threads: options.threads.get(), isa: Isa::detect() };
-    if options.model == ModelName::Kn {
+    if options.model == "kn" {
         let config = ngram_config(options)?;
         let mut watch = Terminal::new(Interrupt::listen(), "");
         let outcome = run::start_ngram(&options.out, &config, session, &mut watch)?;
@@ -34,8 +35,8 @@ fn config(options: &TrainOptions) -> anyhow::Result<Config> {
     if options.order.is_some() {
         bail!("`--order`: a network has no n-grams\n  try: `--model kn`, or leave it out");
     }
-    let size = options.size.unwrap_or(SizeName::Small).into();
-    let mut config = preset(size, options.model.try_into()?, &source(&options.data));
+    let recipe = Recipe::find(&options.model)?;
+    let mut config = recipe.config(options.size.map(Size::from), &source(&options.data))?;
     config.epochs = options.epochs.unwrap_or(config.epochs);
     config.seed = options.seed.unwrap_or(config.seed);
     config.patience = options.patience.unwrap_or(config.patience);

@@ -4,15 +4,15 @@
 // Each test file is a program of its own and uses a part of this.
 #![allow(dead_code)]
 
-use bowline::architecture::Architecture;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder};
 use bowline::params::Params;
+use bowline::spec::ModelSpec;
 use std::path::{Path, PathBuf};
 
 /// Writes a model in which each word has the given probability, whatever came before.
 pub fn fixed(dir: &Path, words: &[(&str, f64)]) -> PathBuf {
-    let mut params = Params::zeros(Architecture { vocab: words.len(), hidden: 4, layers: 1, tied: false });
-    let (_, bias) = params.classifier_mut();
+    let mut params = Params::zeros(&ModelSpec::paper(words.len(), 4, 1, false));
+    let bias = params.classifier_bias_mut();
     for (bias, (_, p)) in bias.unwrap().iter_mut().zip(words) {
         *bias = p.ln() as f32;
     }
@@ -21,7 +21,7 @@ pub fn fixed(dir: &Path, words: &[(&str, f64)]) -> PathBuf {
 
 /// Writes a model of eight words that are equally likely, in exact arithmetic: `e^0 = 1`, and `log 8` is all there is.
 pub fn uniform(dir: &Path) -> PathBuf {
-    let params = Params::zeros(Architecture { vocab: 8, hidden: 4, layers: 2, tied: true });
+    let params = Params::zeros(&ModelSpec::paper(8, 4, 2, true));
     save(dir, "re", &params, ["<eos>", "<unk>", "the", "cat", "sat", "on", "a", "mat"])
 }
 

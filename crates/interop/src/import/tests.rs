@@ -123,7 +123,7 @@ fn by_hand(header: &str, data: &[u8]) -> Vec<u8> {
 fn a_model_of_our_own_comes_back_with_the_same_bytes() {
     for tied in [true, false] {
         let place = Place::new();
-        let mut params = Params::zeros(Architecture { vocab: V, hidden: D, layers: 2, tied });
+        let mut params = Params::zeros(&ModelSpec::paper(V, D, 2, tied));
         for (i, x) in params.data_mut().iter_mut().enumerate() {
             *x = if i % 10 == 3 { -0.0 } else { (i as f32 - 40.0) / 7.0 };
         }
@@ -136,7 +136,7 @@ fn a_model_of_our_own_comes_back_with_the_same_bytes() {
         fs::copy(place.path("ours").join(WEIGHTS), place.path("weights.safetensors")).unwrap();
 
         let imported = place.import(|request| request.model = Some(model)).unwrap();
-        assert_eq!((imported.architecture, imported.notes.len()), (params.architecture(), 0));
+        assert_eq!((&imported.spec, imported.notes.len()), (params.spec(), 0));
         for name in [WEIGHTS, VOCABULARY, "config.json"] {
             let [ours, back] = ["ours", "out"].map(|folder| fs::read(place.path(folder).join(name)).unwrap());
             assert!(ours == back, "{name}, tied: {tied}");
@@ -161,7 +161,7 @@ fn what_pytorch_saved() {
     fs::write(place.path("words.txt"), "the\n<eos>\ncat").unwrap();
     let imported = place.import(|request| request.tokenize = true).unwrap();
     assert_eq!(imported.model, "vd-lstm");
-    assert_eq!(imported.architecture, Architecture { vocab: 3, hidden: 2, layers: 1, tied: false });
+    assert_eq!(imported.spec, ModelSpec::paper(3, 2, 1, false));
     assert_eq!(imported.notes, ["the vocabulary has no `<unk>`: text with other words cannot be read by this model"]);
     let loaded = place.loaded();
     assert_eq!(loaded.vocabulary, "the\n<eos>\ncat\n");
@@ -202,12 +202,12 @@ fn a_tied_classifier_is_found_in_every_way_it_is_stored() {
         way(&mut weights);
         weights.save(&place);
         let imported = place.import(|_| ()).unwrap();
-        assert_eq!((imported.model.as_str(), imported.architecture.tied), ("re", true), "way {i}");
+        assert_eq!((imported.model.as_str(), imported.spec.output.tied), ("re", true), "way {i}");
         assert_eq!(place.loaded().params.embedding(), embedding, "way {i}");
 
         // The same as a model with a classifier of its own.
         fs::remove_dir_all(place.path("out")).unwrap();
-        assert!(!place.import(|request| request.model = Some("al")).unwrap().architecture.tied);
+        assert!(!place.import(|request| request.model = Some("al")).unwrap().spec.output.tied);
         let params = place.loaded().params;
         assert_eq!((params.classifier(), params.embedding()), (&embedding[..], &embedding[..]), "way {i}");
         assert_eq!(params.classifier_bias().unwrap(), [0.0; V]);
@@ -221,7 +221,7 @@ fn a_tied_classifier_with_a_bias_becomes_one_of_its_own() {
     weights.remove(DECODER);
     weights.save(&place);
     let imported = place.import(|_| ()).unwrap();
-    assert_eq!((imported.model.as_str(), imported.architecture.tied), ("vd-lstm", false));
+    assert_eq!((imported.model.as_str(), imported.spec.output.tied), ("vd-lstm", false));
     assert_eq!(
         imported.notes,
         [

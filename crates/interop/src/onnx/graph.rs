@@ -36,8 +36,8 @@ struct Graph<'a> {
 
 /// The model as a `GraphProto`.
 pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
-    let a = params.architecture();
-    let (v, d) = (a.vocab, a.hidden);
+    let a = params.spec();
+    let (v, d) = (a.vocab, a.width());
     let mut graph = Graph::default();
     graph.floats("encoder.weight", &[v, d], Cow::Borrowed(params.embedding()));
 
@@ -51,10 +51,10 @@ pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
         }
     }
     let mut below = "vectors".to_owned();
-    for layer in 0..a.layers {
+    for layer in 0..a.layers.len() {
         below = graph.layer(params, layer, &below);
     }
-    let of_layers = |state: &str| (0..a.layers).map(|l| format!("next_{state}_l{l}")).collect::<Vec<_>>();
+    let of_layers = |state: &str| (0..a.layers.len()).map(|l| format!("next_{state}_l{l}")).collect::<Vec<_>>();
     for state in ["h", "c"] {
         let states = of_layers(state);
         let states: Vec<&str> = states.iter().map(String::as_str).collect();
@@ -86,7 +86,7 @@ pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
         }
     };
 
-    let state = [Size::Known(a.layers), Size::Any("batch"), Size::Known(d)];
+    let state = [Size::Known(a.layers.len()), Size::Any("batch"), Size::Known(d)];
     let result = [time_and_batch, &[Size::Known(v)]].concat();
     let inputs = [("ids", INT64, time_and_batch), ("h", FLOAT, &state), ("c", FLOAT, &state)];
     let outputs = [("log_probabilities", FLOAT, &result[..]), ("next_h", FLOAT, &state), ("next_c", FLOAT, &state)];
@@ -112,7 +112,7 @@ impl<'a> Graph<'a> {
     /// An LSTM layer on `below`, (time, batch, d); returns the name of its states, (time, 1, batch, d). The 1 is ONNX's
     /// number of directions.
     fn layer(&mut self, params: &'a Params, layer: usize, below: &str) -> String {
-        let d = params.architecture().hidden;
+        let d = params.spec().width();
         let weights = params.layer(layer);
         let named = |what: &str| format!("{what}_l{layer}");
         let (w, r, b, which) = (named("rnn.W"), named("rnn.R"), named("rnn.B"), named("layer"));
@@ -134,7 +134,7 @@ impl<'a> Graph<'a> {
             &[&states, &named("next_h"), &named("next_c")],
             &[("hidden_size", d as i64)],
         );
-        if layer + 1 == params.architecture().layers {
+        if layer + 1 == params.spec().layers.len() {
             // The classifier takes rows of size d, whatever the axes before it.
             return states;
         }

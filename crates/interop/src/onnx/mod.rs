@@ -60,6 +60,11 @@ const LONGEST: u64 = i32::MAX as u64;
 pub fn export(folder: &Path, form: Form, out: &Path) -> Result<u64> {
     let model = LoadedModel::load(folder)?;
     let params = model.require_network("layers that ONNX could run")?;
+    if params.spec().as_paper().is_none() {
+        let problem = "only networks of equal LSTM layers, as wide as the word vectors, can be written as ONNX";
+        let advice = "load `model.safetensors` instead (docs/interop/pytorch.py)";
+        return Err(Error::model(folder, "network", problem, advice));
+    }
     check_length(out, estimate(params))?;
     let message = message(&model, params, form);
     check_length(out, message.len())?;
@@ -69,8 +74,8 @@ pub fn export(folder: &Path, form: Form, out: &Path) -> Result<u64> {
 
 /// The least that the file can have: its weights. PyTorch's second bias is in the file as ONNX's.
 fn estimate(params: &Params) -> u64 {
-    let a = params.architecture();
-    4 * (a.parameters() + a.layers * 4 * a.hidden) as u64
+    let a = params.spec();
+    4 * (a.parameters() + a.layers.len() * 4 * a.width()) as u64
 }
 
 fn check_length(out: &Path, bytes: u64) -> Result<()> {

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::protobuf::independent_reader::Fields;
-use bowline::architecture::Architecture;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder};
 use bowline::params::Params;
+use bowline::spec::ModelSpec;
 use bowline_kernels::{Isa, Team};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ const D: usize = 3;
 
 /// A model of weights that are all different, two layers.
 fn params(tied: bool) -> Params {
-    let mut params = Params::zeros(Architecture { vocab: V, hidden: D, layers: 2, tied });
+    let mut params = Params::zeros(&ModelSpec::paper(V, D, 2, tied));
     for (i, x) in params.data_mut().iter_mut().enumerate() {
         *x = ((i * 37 % 101) as f32 - 50.0) / 40.0 + i as f32 * 1e-4;
     }

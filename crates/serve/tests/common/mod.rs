@@ -3,11 +3,11 @@
 // Each test file is a program of its own and uses a part of this.
 #![allow(dead_code)]
 
-use bowline::architecture::Architecture;
 use bowline::loaded_model::LoadedModel;
 use bowline::params::Params;
 use bowline::predictor::Ensemble;
 use bowline::rng::{Purpose, Stream, unit};
+use bowline::spec::ModelSpec;
 use bowline::vocabulary::Vocabulary;
 use bowline_serve::{Limits, Server, ServerOptions, StopHandle};
 use serde_json::Value;
@@ -24,8 +24,7 @@ pub const WORDS: &str = "the <unk> <eos> cat dog sat on mat ran fast . slow a ha
 pub fn model(name: &str, seed: u64) -> LoadedModel {
     let text = WORDS.replace(' ', "\n") + "\n";
     let vocabulary = Vocabulary::from_text(Path::new("vocab.txt"), text.as_bytes()).unwrap();
-    let mut params =
-        Params::zeros(Architecture { vocab: vocabulary.len(), hidden: 12, layers: 2, tied: seed.is_multiple_of(2) });
+    let mut params = Params::zeros(&ModelSpec::paper(vocabulary.len(), 12, 2, seed.is_multiple_of(2)));
     Stream::new(seed, Purpose::Weights, 0).fill(params.data_mut(), |r| 2.0 * unit(r) - 1.0);
     LoadedModel::network(name, "re", params, vocabulary)
 }

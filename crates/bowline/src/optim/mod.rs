@@ -1,8 +1,14 @@
-//! Gradient descent as in appendix A: clipping by the global norm, a learning rate that decays per epoch.
+//! How the weights are moved: gradient descent as in appendix A here, other optimisers and the learning rate beside it.
 
+mod optimizer;
+mod schedule;
+
+pub use optimizer::{Optimizer, OptimizerConfig, OptimizerKind, Slot, average_all, begins_to_average, slot_names};
+pub use schedule::{Place, Schedule, ScheduleConfig, ScheduleKind};
+
+use crate::compute::Compute;
 use crate::params::Params;
-use bowline_kernels::{Isa, Team, elementwise};
-use serde::{Deserialize, Serialize};
+use bowline_kernels::elementwise;
 
 /// What a step of gradient descent is decided by, besides the gradient.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,14 +25,14 @@ pub struct Rule {
 
 /// `theta <- theta - learning_rate * (g * min(1, clip / |g|) + weight_decay * theta)`; `norm` is `|g|`, which the caller has
 /// found finite.
-pub fn step(team: &Team, isa: Isa, params: &mut Params, gradient: &Params, norm: f64, rule: Rule) {
+pub fn step(compute: &Compute, params: &mut Params, gradient: &Params, norm: f64, rule: Rule) {
     let scale = if norm > rule.clip { rule.clip / norm } else { 1.0 };
     let (factor, pull) = (-(rule.learning_rate * scale) as f32, (rule.weight_decay / scale) as f32);
     let spared = if rule.spare_vectors { params.embedding().len() } else { 0 };
     let (vectors, rest) = params.data_mut().split_at_mut(spared);
     let (vectors_gradient, rest_gradient) = gradient.data().split_at(spared);
-    elementwise::add_scaled(team, isa, vectors, factor, vectors_gradient, 0.0);
-    elementwise::add_scaled(team, isa, rest, factor, rest_gradient, pull);
+    elementwise::add_scaled(&compute.team, compute.isa, vectors, factor, vectors_gradient, 0.0);
+    elementwise::add_scaled(&compute.team, compute.isa, rest, factor, rest_gradient, pull);
 }
 
 /// Moves the running mean of the weights on by the weights after step `step` (counted from 1):
@@ -35,51 +41,33 @@ pub fn step(team: &Team, isa: Isa, params: &mut Params, gradient: &Params, norm:
 /// The weight of a step in the mean falls with its age like `(step / steps)^(1 / share - 1)` (Shamir and Zhang 2013 call it
 /// polynomial-decay averaging), so it is about the mean over the last `share` of all steps, however many there will be, and
 /// what the first steps did is forgotten.
-pub fn average(team: &Team, isa: Isa, mean: &mut Params, params: &Params, step: u64, share: f64) {
+pub fn average(compute: &Compute, mean: &mut Params, params: &Params, step: u64, share: f64) {
     let c = 1.0 / (1.0 + share * (step.max(1) - 1) as f64);
-    elementwise::add_scaled(team, isa, mean.data_mut(), c as f32, params.data(), -1.0);
+    elementwise::add_scaled(&compute.team, compute.isa, mean.data_mut(), c as f32, params.data(), -1.0);
 }
 
 /// The Euclidean norm of all gradients together.
-pub fn global_norm(team: &Team, isa: Isa, gradient: &Params) -> f64 {
-    elementwise::squared_norm(team, isa, gradient.data()).sqrt()
-}
-
-/// The learning rate by epoch: constant at first, then multiplied by a factor each epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Schedule {
-    /// The rate of the first epochs.
-    pub learning_rate: f64,
-    /// The factor.
-    pub decay: f64,
-    /// The last epoch (counted from 1) at the full rate.
-    pub decay_after: u32,
-}
-
-impl Schedule {
-    /// The rate of an epoch, counted from 1.
-    pub fn at(&self, epoch: u32) -> f64 {
-        self.learning_rate * self.decay.powi(epoch.saturating_sub(self.decay_after) as i32)
-    }
+pub fn global_norm(compute: &Compute, gradient: &Params) -> f64 {
+    elementwise::squared_norm(&compute.team, compute.isa, gradient.data()).sqrt()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::architecture::Architecture;
+    use crate::spec::ModelSpec;
 
     #[test]
     fn a_step_clips_the_gradient_and_not_the_decay_of_the_weights() {
-        let architecture = Architecture { vocab: 3, hidden: 1, layers: 1, tied: true };
-        let (mut params, mut gradient) = (Params::zeros(architecture), Params::zeros(architecture));
+        let spec = ModelSpec::paper(3, 1, 1, true);
+        let (mut params, mut gradient) = (Params::zeros(&spec), Params::zeros(&spec));
         params.data_mut().fill(8.0);
         gradient.data_mut()[..2].copy_from_slice(&[6.0, -8.0]);
-        let (team, isa) = (Team::new(1), Isa::detect());
-        let norm = global_norm(&team, isa, &gradient);
+        let compute = Compute::with_threads(1);
+        let norm = global_norm(&compute, &gradient);
         assert_eq!(norm, 10.0);
         let after = |rule| {
             let mut moved = params.clone();
-            step(&team, isa, &mut moved, &gradient, norm, rule);
+            step(&compute, &mut moved, &gradient, norm, rule);
             moved.data()[..4].to_vec()
         };
         let plain = Rule { learning_rate: 0.5, clip: 20.0, weight_decay: 0.0, spare_vectors: false };
@@ -94,16 +82,16 @@ mod tests {
 
     #[test]
     fn the_mean_is_over_about_the_share_of_the_steps_and_forgets_the_beginning() {
-        let architecture = Architecture { vocab: 2, hidden: 1, layers: 1, tied: true };
-        let (team, isa, steps) = (Team::new(1), Isa::detect(), 400);
+        let spec = ModelSpec::paper(2, 1, 1, true);
+        let (compute, steps) = (Compute::with_threads(1), 400);
         for share in [0.5, 0.25, 0.1] {
             // The weights after step s are s, so the mean tells the mean step.
             let mean_step = |start: f32| {
-                let (mut mean, mut params) = (Params::zeros(architecture), Params::zeros(architecture));
+                let (mut mean, mut params) = (Params::zeros(&spec), Params::zeros(&spec));
                 mean.data_mut().fill(start);
                 for step in 1..=steps {
                     params.data_mut().fill(step as f32);
-                    average(&team, isa, &mut mean, &params, step, share);
+                    average(&compute, &mut mean, &params, step, share);
                 }
                 assert!(mean.data().iter().all(|&x| x == mean.data()[0]));
                 f64::from(mean.data()[0])
@@ -114,11 +102,5 @@ mod tests {
             assert!((age - want).abs() < 0.01 * want + 1.0, "{share}: {age}, {want}");
             assert_eq!(mean_step(0.0), mean_step(1e6));
         }
-    }
-
-    #[test]
-    fn the_small_model_s_rate_falls_from_the_sixth_epoch_on() {
-        let schedule = Schedule { learning_rate: 1.0, decay: 0.9, decay_after: 5 };
-        assert_eq!([1, 5, 6, 7].map(|e| schedule.at(e)), [1.0, 1.0, 0.9, 0.81]);
     }
 }

@@ -1,0 +1,121 @@
+//! The settings of the network and of how its weights start.
+
+use super::Config;
+use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
+use serde::{Deserialize, Serialize};
+
+/// The units by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnitName {
+    /// [`Unit::Lstm`].
+    #[default]
+    Lstm,
+    /// [`Unit::Gru`].
+    Gru,
+    /// [`Unit::Rnn`].
+    Rnn,
+    /// [`Unit::Highway`].
+    Highway,
+    /// [`Unit::Deep`].
+    Deep,
+}
+
+/// What the network is made of, besides `hidden` and `layers`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// What the layers compute.
+    pub unit: UnitName,
+    /// For `rnn` and `deep`: `tanh`, `sigmoid` or `relu`.
+    pub activation: Activation,
+    /// For `lstm`: the coupled input gate `min(1 - f, i)`.
+    pub coupled: bool,
+    /// For `highway`: levels of a step.
+    pub depth: usize,
+    /// Units of each layer from below, where they are not `layers` times `hidden`.
+    pub widths: Vec<usize>,
+    /// Size of a word vector; 0 for that of the classifier if it is tied, and for `hidden` otherwise.
+    pub embedding: usize,
+    /// Width of the projection under the classifier; 0 for none.
+    pub projection: usize,
+    /// Of what the projection is a function.
+    pub projection_activation: Activation,
+    /// Whether the projection has a bias.
+    pub projection_bias: bool,
+    /// Whether the classifier reuses the embedding. Of the paper's four models the name says it.
+    pub tied: bool,
+    /// Whether the classifier has a bias, likewise.
+    pub bias: bool,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> NetworkConfig {
+        NetworkConfig {
+            unit: UnitName::Lstm,
+            activation: Activation::Tanh,
+            coupled: false,
+            depth: 1,
+            widths: Vec::new(),
+            embedding: 0,
+            projection: 0,
+            projection_activation: Activation::Linear,
+            projection_bias: false,
+            tied: false,
+            bias: false,
+        }
+    }
+}
+
+/// How the weights start, besides `init` and `classifier_init`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartConfig {
+    /// Normal with the variance 1 / fan_in, instead of uniform within `init`. The fan-in of a word vector is its size.
+    pub fan_in: bool,
+    /// Biases too, instead of 0. Not those of the gates below.
+    pub biases: bool,
+    /// The bias of an LSTM's forget gates.
+    pub forget_bias: f32,
+    /// The bias of a highway's transform gates.
+    pub transform_bias: f32,
+}
+
+impl Config {
+    /// Whether the classifier reuses the embedding.
+    pub fn tied(&self) -> bool {
+        self.model.paper_tied().unwrap_or(self.network.tied)
+    }
+
+    /// What the model will be made of, given the number of words.
+    pub fn spec(&self, vocab: usize) -> ModelSpec {
+        let network = &self.network;
+        let unit = match network.unit {
+            UnitName::Lstm => Unit::Lstm { coupled: network.coupled },
+            UnitName::Gru => Unit::Gru,
+            UnitName::Rnn => Unit::Rnn { activation: network.activation },
+            UnitName::Highway => Unit::Highway { depth: network.depth },
+            UnitName::Deep => Unit::Deep { activation: network.activation },
+        };
+        let equal = vec![self.hidden; self.layers];
+        let widths = if network.widths.is_empty() { &equal } else { &network.widths };
+        let tied = self.tied();
+        let projection = (network.projection > 0).then_some(ProjectionSpec {
+            width: network.projection,
+            activation: network.projection_activation,
+            bias: network.projection_bias,
+        });
+        let seen = projection.as_ref().map_or(widths.last().copied().unwrap_or(0), |projection| projection.width);
+        let width = match network.embedding {
+            0 if tied => seen,
+            0 => self.hidden,
+            width => width,
+        };
+        ModelSpec {
+            vocab,
+            input: InputSpec { width },
+            layers: widths.iter().map(|&units| LayerSpec { unit, units }).collect(),
+            output: OutputSpec { projection, tied, bias: self.model.paper_tied().map_or(network.bias, |tied| !tied) },
+        }
+    }
+}

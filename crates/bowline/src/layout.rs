@@ -1,0 +1,160 @@
+//! Where the tensors of a model are: each part declares its own and keeps the [`TensorId`] it gets. Nothing else in the
+//! program knows an offset.
+
+use crate::spec::{LayerSpec, Levels, ModelSpec};
+use std::ops::Range;
+
+/// One tensor of a model: its name, its shape, and where it lies in the flat buffer of [`crate::params::Params`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    /// PyTorch's name for it, except that the two biases of an LSTM layer are one: `rnn.bias_l0`.
+    pub name: String,
+    /// Row-major shape.
+    pub shape: Vec<usize>,
+    /// Index of its first element in the flat buffer.
+    pub offset: usize,
+}
+
+impl Tensor {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it has no element at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its place in the flat buffer.
+    pub fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.len()
+    }
+}
+
+/// A tensor of a [`Layout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorId(usize);
+
+/// The tensors of a recurrent layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerTensors {
+    /// One level, or more for a unit with several recurrent matrices in a step ([`bowline_kernels::recurrent`]).
+    pub levels: Vec<LevelTensors>,
+    /// A bias of the products with the state alone, (G d), of a layer with one level.
+    pub product_bias: Option<TensorId>,
+    /// From the state of the step before straight to the last level, (G d, d).
+    pub shortcut: Option<TensorId>,
+}
+
+/// The tensors of a level; `G` gates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelTensors {
+    /// From the inputs to the gates, (G d, d_x), where they enter at this level.
+    pub w_ih: Option<TensorId>,
+    /// From the state to the gates, (G d, d).
+    pub w_hh: TensorId,
+    /// Bias of the gates, (G d).
+    pub bias: TensorId,
+}
+
+/// The tensors of the output projection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProjectionTensors {
+    /// (p, d).
+    pub weight: TensorId,
+    /// (p).
+    pub bias: Option<TensorId>,
+}
+
+/// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    tensors: Vec<Tensor>,
+    /// The word vectors, (V, d_x).
+    pub embedding: TensorId,
+    /// The layers, from below.
+    pub layers: Vec<LayerTensors>,
+    /// The projection.
+    pub projection: Option<ProjectionTensors>,
+    /// The classifier's matrix, (V, d): the embedding when tied.
+    pub classifier: TensorId,
+    /// The classifier's bias, (V).
+    pub classifier_bias: Option<TensorId>,
+}
+
+impl Layout {
+    /// The tensors of a model.
+    pub fn of(spec: &ModelSpec) -> Layout {
+        let mut all = Declared(Vec::new());
+        let embedding = all.declare("encoder.weight", &[spec.vocab, spec.input.width]);
+        let layers = spec
+            .layers
+            .iter()
+            .enumerate()
+            .map(|(l, layer)| LayerTensors::of(layer, l, spec.inputs(l), &mut all))
+            .collect();
+        let projection = spec.output.projection.as_ref().map(|projection| ProjectionTensors {
+            weight: all.declare("projection.weight", &[projection.width, spec.inputs(spec.layers.len())]),
+            bias: projection.bias.then(|| all.declare("projection.bias", &[projection.width])),
+        });
+        let classifier =
+            if spec.output.tied { embedding } else { all.declare("decoder.weight", &[spec.vocab, spec.width()]) };
+        let classifier_bias = spec.output.bias.then(|| all.declare("decoder.bias", &[spec.vocab]));
+        Layout { tensors: all.0, embedding, layers, projection, classifier, classifier_bias }
+    }
+
+    /// The tensors, in the order of the flat buffer.
+    pub fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+
+    /// Where a tensor is in the flat buffer.
+    pub fn range(&self, id: TensorId) -> Range<usize> {
+        self.tensors[id.0].range()
+    }
+
+    /// Length of the flat buffer.
+    pub fn len(&self) -> usize {
+        self.tensors.last().map_or(0, |last| last.range().end)
+    }
+
+    /// Whether there are no tensors.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The tensors that have been declared so far.
+struct Declared(Vec<Tensor>);
+
+impl Declared {
+    fn declare(&mut self, name: impl Into<String>, shape: &[usize]) -> TensorId {
+        let offset = self.0.last().map_or(0, |last| last.range().end);
+        self.0.push(Tensor { name: name.into(), shape: shape.to_vec(), offset });
+        TensorId(self.0.len() - 1)
+    }
+}
+
+impl LayerTensors {
+    /// The gates are in the order of the unit's equations. A layer with one level has PyTorch's names.
+    fn of(layer: &LayerSpec, l: usize, inputs: usize, all: &mut Declared) -> LayerTensors {
+        let (d, rows) = (layer.units, layer.unit.kernel().gates() * layer.units);
+        let Levels { levels, module, entered, shortcut } = layer.unit.levels();
+        let own_bias = layer.unit.has_product_bias();
+        let name = |what: &str, k: usize| match levels {
+            1 => format!("{module}.{what}_l{l}"),
+            _ => format!("{module}.{what}_l{l}_d{k}"),
+        };
+        let level = |k: usize| LevelTensors {
+            w_ih: (k < entered).then(|| all.declare(name("weight_ih", k), &[rows, inputs])),
+            w_hh: all.declare(name("weight_hh", k), &[rows, d]),
+            bias: all.declare(name(if own_bias { "bias_ih" } else { "bias" }, k), &[rows]),
+        };
+        LayerTensors {
+            levels: (0..levels).map(level).collect(),
+            product_bias: own_bias.then(|| all.declare(name("bias_hh", 0), &[rows])),
+            shortcut: shortcut.then(|| all.declare(format!("{module}.shortcut_l{l}"), &[rows, d])),
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! One recurrent layer over a window, forward and backward, whatever its unit: the products with the inputs here, the chain
+//! through time in [`bowline_kernels::recurrent`].
+//!
+//! The state `h` is consumed in two places: by the next step, as `m h` with the mask of the state, and by the layer above. In
+//! the paper's scheme that one sees the same `m h`, and there is nothing to copy; otherwise (`apart`) it sees `h` with a mask of
+//! its own. The state that is carried to the next window is `h` without a mask.
+
+use super::ByColumns;
+use super::state::Part;
+use crate::compute::Compute;
+use crate::layout::{LayerTensors, LevelTensors};
+use crate::params::Params;
+use crate::spec::ModelSpec;
+use bowline_kernels::recurrent::{self, Levels, RecurrentWeights, Unit, Window};
+use bowline_kernels::{Buffer, Into, Mat, PackedB, elementwise, gemm};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Steps and streams of a window.
+pub(super) type Shape = (usize, usize);
+
+/// The masks of a layer in a window; none when evaluating.
+#[derive(Clone, Copy, Default)]
+pub struct LayerMasks<'a> {
+    /// On the state as the next step consumes it: (B, d), or (T, B, d) if it is another one in every step.
+    pub state: Option<&'a [f32]>,
+    /// On the state as the layer above sees it, likewise; where it is not `apart`, this is the mask of the state.
+    pub output: Option<&'a [f32]>,
+    /// Whether the two are different.
+    pub apart: bool,
+    /// On the recurrent matrix of each level, (G d, d); or empty.
+    pub weights: &'a [Vec<f32>],
+    /// What the output's size and its change from step to step cost.
+    pub activity: Activity,
+}
+
+/// Activation regularisation (Merity et al. 2017): `T (ar mean(y^2) + tar mean((h_t - h_{t-1})^2))` is added to the loss, where
+/// `y` is the last layer's output with its mask and `h` without. (The factor `T` makes a sum over the steps of it, as the loss is
+/// one.)
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Activity {
+    /// Of the size.
+    pub ar: f32,
+    /// Of the change.
+    pub tar: f32,
+}
+
+impl Activity {
+    fn is_off(&self) -> bool {
+        self.ar == 0.0 && self.tar == 0.0
+    }
+}
+
+/// The buffers and packed weights of a layer, allocated once. `L` levels of `G` gates.
+pub(super) struct Layer {
+    compute: Compute,
+    unit: Unit,
+    inputs: usize,
+    hidden: usize,
+    tensors: LayerTensors,
+    /// `W_ih^T`, (d_x, G d), of each level where the inputs enter.
+    input_weights: Vec<PackedB>,
+    recurrent: Vec<RecurrentWeights>,
+    shortcut: Option<RecurrentWeights>,
+    /// (L, T, B, G d): gates, then their activations, then the gradient before them.
+    gates: Buffer,
+    /// (L, T, B, G d): the gradient by the products with the state, where that is another one.
+    d_products: Buffer,
+    /// (L, T + 1, B, d).
+    carried: Buffer,
+    /// (L, T, B, d).
+    saved: Buffer,
+    /// (L, T + 1, B, d): `m h`, the first step of the last level being the carried state.
+    states: Buffer,
+    /// (T, B, d): what the layer above sees, where that is apart.
+    outputs: Buffer,
+    /// (T, B, d): the same before its mask, where the activity is regularised.
+    raw: Buffer,
+    /// A recurrent matrix with its mask.
+    masked_weights: Buffer,
+    /// Whether it was in the window that was read last.
+    apart: bool,
+    /// (B, d).
+    d_carried: Buffer,
+    /// (B, d).
+    unused: Buffer,
+}
+
+impl Layer {
+    /// Room for windows of `steps` by `batch` of layer `l`.
+    pub(super) fn new(spec: &ModelSpec, l: usize, compute: &Compute, steps: usize, batch: usize) -> Layer {
+        let tensors = spec.layout().layers.swap_remove(l);
+        let (unit, d) = (spec.layers[l].unit.kernel(), spec.layers[l].units);
+        let (levels, step, rows) = (tensors.levels.len(), batch * d, steps * batch * d);
+        let if_so = |there: bool, n: usize| Buffer::zeros(if there { n } else { 0 });
+        let weights = || RecurrentWeights::new(compute.isa, compute.precision, compute.team.threads(), unit.gates(), d);
+        let input_weights = |_: &LevelTensors| PackedB::new(compute.isa, compute.precision);
+        Layer {
+            compute: compute.clone(),
+            unit,
+            inputs: spec.inputs(l),
+            hidden: d,
+            input_weights: tensors.levels.iter().map(input_weights).collect(),
+            recurrent: (0..levels).map(|_| weights()).collect(),
+            shortcut: tensors.shortcut.map(|_| weights()),
+            gates: Buffer::zeros(levels * rows * unit.gates()),
+            d_products: if_so(unit.splits(), levels * rows * unit.gates()),
+            carried: if_so(unit.carries(), levels * (rows + step)),
+            saved: if_so(unit.saves(), levels * rows),
+            states: Buffer::zeros(levels * (rows + step)),
+            outputs: Buffer::new(),
+            raw: Buffer::new(),
+            masked_weights: Buffer::new(),
+            apart: false,
+            d_carried: Buffer::zeros(step),
+            unused: Buffer::zeros(step),
+            tensors,
+        }
+    }
+
+    /// Takes new weights; once per window when training, once for all when evaluating.
+    pub(super) fn pack(&mut self, params: &Params, masks: LayerMasks<'_>, for_backward: bool) {
+        let gates = self.unit.gates() * self.hidden;
+        for (level, packed) in self.tensors.levels.iter().zip(&mut self.input_weights) {
+            if let Some(w_ih) = level.w_ih {
+                packed.pack(&self.compute.team, Mat::new(params.of(w_ih), gates, self.inputs).t());
+            }
+        }
+        self.pack_recurrent(params, masks, for_backward);
+    }
+
+    /// Takes new recurrent weights alone, as [`Layer::forward_unpacked`] needs them.
+    pub(super) fn pack_recurrent(&mut self, params: &Params, masks: LayerMasks<'_>, for_backward: bool) {
+        for (l, (level, weights)) in self.tensors.levels.iter().zip(&mut self.recurrent).enumerate() {
+            let mut w_hh = params.of(level.w_hh);
+            if let Some(mask) = masks.weights.get(l) {
+                self.masked_weights.resize(w_hh.len());
+                self.masked_weights.copy_from_slice(w_hh);
+                times(&self.compute, &mut self.masked_weights, mask, self.hidden);
+                w_hh = &self.masked_weights;
+            }
+            weights.pack(&self.compute.team, w_hh, for_backward);
+        }
+        if let (Some(shortcut), Some(weights)) = (self.tensors.shortcut, &mut self.shortcut) {
+            weights.pack(&self.compute.team, params.of(shortcut), for_backward);
+        }
+    }
+
+    /// Where level `l` is in `gates` and `d_products`.
+    fn of_level(&self, l: usize, (steps, batch): Shape) -> Range<usize> {
+        let len = steps * batch * self.unit.gates() * self.hidden;
+        l * len..(l + 1) * len
+    }
+
+    /// Where the last level's first step is in `states` and `carried`.
+    fn first(&self, (steps, batch): Shape) -> usize {
+        (self.recurrent.len() - 1) * (steps + 1) * batch * self.hidden
+    }
+
+    /// From the inputs (T, B, d_x) to [`Layer::output`]; the state is carried in and out.
+    pub(super) fn forward(
+        &mut self,
+        params: &Params,
+        x: &[f32],
+        state: &mut [Part],
+        masks: LayerMasks<'_>,
+        shape: Shape,
+    ) {
+        let (rows, width) = (shape.0 * shape.1, self.unit.gates() * self.hidden);
+        for l in 0..self.tensors.levels.len() {
+            let level = self.tensors.levels[l];
+            let at = self.of_level(l, shape);
+            self.fill_with_bias(params.of(level.bias), at.clone(), shape.1 * width);
+            if level.w_ih.is_some() {
+                let x = Mat::new(x, rows, self.inputs);
+                gemm(&self.compute.team, x, &self.input_weights[l], &mut self.gates[at], Into::Accumulate);
+            }
+        }
+        self.chain(params, state, masks, shape);
+    }
+
+    fn fill_with_bias(&mut self, bias: &[f32], at: Range<usize>, step: usize) {
+        self.compute.team.for_each(self.gates[at].chunks_mut(step), |gates| {
+            gates.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
+        });
+    }
+
+    /// [`Layer::forward`] of one stream without masks, with `W_ih` as it lies: for weights that change after every few words,
+    /// so that packing them would not pay. The gates' inputs are computed as `W_ih X^T`; every sum has its terms in the same
+    /// order.
+    pub(super) fn forward_unpacked(
+        &mut self,
+        params: &Params,
+        x: &[f32],
+        state: &mut [Part],
+        steps: usize,
+        room: &mut ByColumns,
+    ) {
+        let width = self.unit.gates() * self.hidden;
+        for l in 0..self.tensors.levels.len() {
+            let level = self.tensors.levels[l];
+            let at = self.of_level(l, (steps, 1));
+            let Some(w_ih) = level.w_ih else {
+                self.fill_with_bias(params.of(level.bias), at, width);
+                continue;
+            };
+            let bias = Some(params.of(level.bias));
+            room.product(&self.compute.team, params.of(w_ih), &x[..steps * self.inputs], self.inputs, bias);
+            let stride = room.states.stride();
+            for (t, gates) in self.gates[at].chunks_exact_mut(width).enumerate() {
+                gates.iter_mut().zip(room.values[t..].iter().step_by(stride)).for_each(|(to, x)| *to = *x);
+            }
+        }
+        self.chain(params, state, LayerMasks::default(), (steps, 1));
+    }
+
+    /// From the inputs' share of the gates to the states, step by step. The first part of the state is `h`; the second is what
+    /// the unit carries, unless that is `h` too.
+    fn chain(&mut self, params: &Params, state: &mut [Part], masks: LayerMasks<'_>, shape: Shape) {
+        let ((steps, batch), step, first) = (shape, shape.1 * self.hidden, self.first(shape));
+        if self.unit.carries() {
+            let carried = state.last().map_or(&[][..], |part| &part.values);
+            self.carried[first..first + step].copy_from_slice(carried);
+        }
+        let h = &mut state[0].values;
+        self.states[first..first + step].copy_from_slice(h);
+        if let Some(mask) = masks.state {
+            self.states[first..first + step].iter_mut().zip(mask).for_each(|(h, m)| *h *= m);
+        }
+        let outputs = if masks.apart { steps * step } else { 0 };
+        self.outputs.grow(outputs);
+        self.apart = masks.apart;
+        let (unit, team) = (self.unit, Arc::clone(&self.compute.team));
+        let (levels, mut window) = self.window(params, masks, shape);
+        window.last_state = h;
+        recurrent::forward(unit, &team, &levels, &mut window);
+        if let (true, [_, carried]) = (self.unit.carries(), &mut *state) {
+            carried.values.copy_from_slice(&self.carried[first + steps * step..][..step]);
+        }
+        if !masks.activity.is_off() {
+            self.raw.grow(outputs);
+            self.raw[..outputs].copy_from_slice(&self.outputs[..outputs]);
+        }
+        if let (true, Some(mask)) = (masks.apart, masks.output) {
+            times(&self.compute, &mut self.outputs[..outputs], mask, batch * self.hidden);
+        }
+    }
+
+    /// The chain's view of the buffers.
+    fn window<'a>(
+        &'a mut self,
+        params: &'a Params,
+        masks: LayerMasks<'a>,
+        (steps, batch): Shape,
+    ) -> (Levels<'a>, Window<'a>) {
+        let (levels, unit, rows, step) =
+            (self.recurrent.len(), self.unit, steps * batch * self.hidden, batch * self.hidden);
+        let if_so = |there: bool, n: usize| if there { n } else { 0 };
+        let window = Window {
+            steps,
+            batch,
+            gates: &mut self.gates[..levels * rows * unit.gates()],
+            d_products: &mut self.d_products[..if_so(unit.splits(), levels * rows * unit.gates())],
+            carried: &mut self.carried[..if_so(unit.carries(), levels * (rows + step))],
+            saved: &mut self.saved[..if_so(unit.saves(), levels * rows)],
+            states: &mut self.states[..levels * (rows + step)],
+            outputs: &mut self.outputs[..if_so(masks.apart, rows)],
+            last_state: &mut self.unused[..step],
+            mask: masks.state,
+        };
+        let bias = self.tensors.product_bias.map(|id| params.of(id));
+        (Levels { weights: &self.recurrent, bias, shortcut: self.shortcut.as_ref() }, window)
+    }
+
+    /// What the layer above sees of every step, (T, B, d).
+    pub(super) fn output(&self, shape: Shape) -> &[f32] {
+        let (steps, step) = (shape.0, shape.1 * self.hidden);
+        if self.apart {
+            &self.outputs[..steps * step]
+        } else {
+            &self.states[self.first(shape) + step..][..steps * step]
+        }
+    }
+
+    /// What level `l` found in every step, (T, B, d).
+    fn found(&self, l: usize, shape: Shape) -> &[f32] {
+        let ((steps, batch), d) = (shape, self.hidden);
+        let at = if l == 0 { self.first(shape) } else { ((l - 1) * (steps + 1) + 1) * batch * d };
+        &self.states[at..at + steps * batch * d]
+    }
+
+    /// The gradient by the products of level `l` with the state, (T, B, G d).
+    fn d_products(&self, l: usize, shape: Shape) -> &[f32] {
+        if self.unit.splits() {
+            &self.d_products[self.of_level(l, shape)]
+        } else {
+            &self.gates[self.of_level(l, shape)]
+        }
+    }
+
+    /// From `d_output`, which is used up, to the gradient of the weights and of the inputs (`d_x`). Follows a
+    /// [`Layer::forward`] of the same window.
+    pub(super) fn backward(
+        &mut self,
+        pass: Backward<'_>,
+        gradient: &mut Params,
+        d_x: &mut [f32],
+        scratch: &mut PackedB,
+    ) {
+        let Backward { params, x, masks, shape, d_output } = pass;
+        let (d, rows, width) = (self.hidden, shape.0 * shape.1, self.unit.gates() * self.hidden);
+        self.chain_back(params, masks, shape, d_output);
+        let (team, isa) = (&*self.compute.team, self.compute.isa);
+        let levels = || self.tensors.levels.iter().enumerate();
+        let gates = |l: usize| &self.gates[self.of_level(l, shape)];
+        // gates = x W_ih^T + h~' W_hh^T + b, where h~' is the masked state that the level found
+        scratch.pack(team, Mat::new(x, rows, self.inputs));
+        for (l, w_ih) in levels().filter_map(|(l, level)| Some((l, level.w_ih?))) {
+            gemm(team, Mat::new(gates(l), rows, width).t(), scratch, gradient.of_mut(w_ih), Into::Overwrite);
+        }
+        for (l, level) in levels() {
+            scratch.pack(team, Mat::new(self.found(l, shape), rows, d));
+            let d_products = self.d_products(l, shape);
+            let d_w_hh = gradient.of_mut(level.w_hh);
+            gemm(team, Mat::new(d_products, rows, width).t(), scratch, d_w_hh, Into::Overwrite);
+            if let Some(mask) = masks.weights.get(l) {
+                times(&self.compute, d_w_hh, mask, d);
+            }
+            elementwise::column_sums(team, isa, gates(l), gradient.of_mut(level.bias));
+        }
+        if let Some(bias) = self.tensors.product_bias {
+            elementwise::column_sums(team, isa, self.d_products(0, shape), gradient.of_mut(bias));
+        }
+        if let Some(shortcut) = self.tensors.shortcut {
+            scratch.pack(team, Mat::new(self.found(0, shape), rows, d));
+            let d_products = Mat::new(self.d_products(self.recurrent.len() - 1, shape), rows, width);
+            gemm(team, d_products.t(), scratch, gradient.of_mut(shortcut), Into::Overwrite);
+        }
+        let mut into = Into::Overwrite;
+        for (l, w_ih) in levels().filter_map(|(l, level)| Some((l, level.w_ih?))) {
+            scratch.pack(team, Mat::new(params.of(w_ih), width, self.inputs));
+            gemm(team, Mat::new(gates(l), rows, width), scratch, d_x, into);
+            into = Into::Accumulate;
+        }
+    }
+
+    /// From `d_output` to the gradient by the gates before their activation.
+    fn chain_back(&mut self, params: &Params, masks: LayerMasks<'_>, shape: Shape, d_output: &mut [f32]) {
+        let step = shape.1 * self.hidden;
+        let Activity { ar, tar } = masks.activity;
+        let rows = d_output.len();
+        let (ar, tar) = (2.0 * ar / step as f32, 2.0 * tar * shape.0 as f32 / ((rows - step).max(1)) as f32);
+        if ar > 0.0 {
+            d_output.iter_mut().zip(&self.outputs[..rows]).for_each(|(d, y)| *d += ar * y);
+        }
+        if let (true, Some(mask)) = (masks.apart, masks.output) {
+            times(&self.compute, d_output, mask, step);
+        }
+        if tar > 0.0 {
+            for (i, (before, now)) in self.raw[..rows].iter().zip(&self.raw[step..rows]).enumerate() {
+                let change = tar * (now - before);
+                d_output[i] -= change;
+                d_output[i + step] += change;
+            }
+        }
+        let mut d_carried = std::mem::take(&mut self.d_carried);
+        let (unit, team) = (self.unit, Arc::clone(&self.compute.team));
+        let (levels, mut window) = self.window(params, masks, shape);
+        recurrent::backward(unit, &team, &levels, &mut window, d_output, &mut d_carried[..step]);
+        self.d_carried = d_carried;
+    }
+
+    /// [`Layer::backward`] of what [`Layer::forward_unpacked`] read, as far as the gates; then, for each of the layer's tensors,
+    /// `each` is given the gradient by what it was multiplied with: [`Met`].
+    pub(super) fn backward_unpacked(
+        &mut self,
+        params: &mut Params,
+        x: &[f32],
+        d_output: &mut [f32],
+        room: &mut ByColumns,
+        each: &mut dyn FnMut(&mut Params, Met<'_>),
+    ) {
+        let (d, width) = (self.hidden, self.unit.gates() * self.hidden);
+        let steps = d_output.len() / d;
+        let shape = (steps, 1);
+        self.chain_back(params, LayerMasks::default(), shape, d_output);
+        let top = self.recurrent.len() - 1;
+        let stride = room.states.stride();
+        for (l, level) in self.tensors.levels.iter().enumerate() {
+            let by_inputs = room.columns_of(&self.gates[self.of_level(l, shape)], width);
+            if let Some(tensor) = level.w_ih {
+                each(
+                    params,
+                    Met {
+                        tensor,
+                        d_rows: by_inputs,
+                        stride,
+                        with: Some((&x[..steps * self.inputs], self.inputs)),
+                        below: true,
+                    },
+                );
+            }
+            each(params, Met { tensor: level.bias, d_rows: by_inputs, stride, with: None, below: false });
+            let by_products = room.columns_of(self.d_products(l, shape), width);
+            let found = Some((self.found(l, shape), d));
+            each(params, Met { tensor: level.w_hh, d_rows: by_products, stride, with: found, below: false });
+            if let Some(tensor) = self.tensors.product_bias {
+                each(params, Met { tensor, d_rows: by_products, stride, with: None, below: false });
+            }
+            if let Some(tensor) = self.tensors.shortcut.filter(|_| l == top) {
+                let found = Some((self.found(0, shape), d));
+                each(params, Met { tensor, d_rows: by_products, stride, with: found, below: false });
+            }
+        }
+    }
+}
+
+/// What [`Layer::backward`] has to go by.
+pub(super) struct Backward<'a> {
+    pub params: &'a Params,
+    /// (T, B, d_x).
+    pub x: &'a [f32],
+    pub masks: LayerMasks<'a>,
+    pub shape: Shape,
+    /// (T, B, d).
+    pub d_output: &'a mut [f32],
+}
+
+/// One of a layer's tensors on the way back.
+pub(super) struct Met<'a> {
+    pub tensor: crate::layout::TensorId,
+    /// The gradient by the products, a row for each row of the tensor, a column for each step ([`ByColumns`]).
+    pub d_rows: &'a [f32],
+    /// Length of a row of that.
+    pub stride: usize,
+    /// What a matrix was multiplied with, (T, width), and the width; none for a bias.
+    pub with: Option<(&'a [f32], usize)>,
+    /// Whether that is the layer's input, whose gradient is wanted.
+    pub below: bool,
+}
+
+impl Met<'_> {
+    /// The gradient of a bias: the sum over the steps.
+    pub(super) fn row_sums(&self, steps: usize) -> Vec<f32> {
+        self.d_rows.chunks_exact(self.stride).map(|row| row[..steps].iter().sum()).collect()
+    }
+}
+
+/// `x *= mask`, for a mask of one step of `step` values, or of all.
+pub(super) fn times(compute: &Compute, x: &mut [f32], mask: &[f32], step: usize) {
+    compute.team.for_each(x.chunks_mut(step).enumerate(), |(t, x)| {
+        let mask = if mask.len() == step { mask } else { &mask[t * step..][..step] };
+        x.iter_mut().zip(mask).for_each(|(x, m)| *x *= m);
+    });
+}

@@ -1,0 +1,265 @@
+//! What a model is made of: how words come in, the layers above each other, how the next word is predicted.
+
+use crate::layout::Layout;
+use bowline_kernels::recurrent;
+use serde::{Deserialize, Serialize};
+
+/// Far above any model this program can train, and small enough that no product of them overflows.
+pub(crate) const MOST_WORDS: usize = 1 << 24;
+const MOST_UNITS: usize = 1 << 16;
+const MOST_LAYERS: usize = 64;
+
+/// A model, but for the values of its weights. The tensors, the state and the masks follow from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// Number of words, `|V|`.
+    pub vocab: usize,
+    /// How words come in.
+    pub input: InputSpec,
+    /// The layers, from below.
+    pub layers: Vec<LayerSpec>,
+    /// How the next word is predicted.
+    pub output: OutputSpec,
+}
+
+/// Words come in as vectors, the rows of the embedding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InputSpec {
+    /// Size of a word vector, `d_x`.
+    pub width: usize,
+}
+
+/// One recurrent layer. It reads what is below it, so its inputs need no mention.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayerSpec {
+    /// What it computes.
+    pub unit: Unit,
+    /// Its units, `d_h`.
+    pub units: usize,
+}
+
+/// What a recurrent layer computes; the equations are in `bowline_kernels::recurrent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Unit {
+    /// Long short-term memory (Hochreiter and Schmidhuber 1997), without peepholes.
+    Lstm {
+        /// Whether the input gate lets in no more than the forget gate makes room for: `min(1 - f, i)`.
+        coupled: bool,
+    },
+    /// The gated recurrent unit (Cho et al. 2014), with PyTorch's equations.
+    Gru,
+    /// The simple recurrent unit (Elman 1990).
+    Rnn {
+        /// Of what it is a function.
+        activation: Activation,
+    },
+    /// A recurrent highway network (Zilly et al. 2017).
+    Highway {
+        /// Its levels: matrices that the state goes through in a step.
+        depth: usize,
+    },
+    /// A deep transition with a shortcut, the lower half of DOT(S)-RNN (Pascanu et al. 2014).
+    Deep {
+        /// Of what its two levels are functions.
+        activation: Activation,
+    },
+}
+
+/// A function of one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// The number itself.
+    Linear,
+    /// `tanh x`.
+    #[default]
+    Tanh,
+    /// `1 / (1 + e^-x)`.
+    Sigmoid,
+    /// `max(x, 0)`.
+    Relu,
+}
+
+/// A layer without recurrence under the classifier, `f(P h + b)`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectionSpec {
+    /// Width of what it gives.
+    pub width: usize,
+    /// `f`.
+    pub activation: Activation,
+    /// Whether there is a `b`.
+    pub bias: bool,
+}
+
+/// The classifier `softmax(W h + b)`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputSpec {
+    /// What `h` goes through first.
+    pub projection: Option<ProjectionSpec>,
+    /// Whether `W` is the embedding (section 4 of the paper).
+    pub tied: bool,
+    /// Whether there is a `b`.
+    pub bias: bool,
+}
+
+impl ModelSpec {
+    /// The paper's network: `layers` LSTM layers of `hidden` units under a classifier that is the embedding and has no bias,
+    /// or has a matrix and a bias of its own.
+    pub fn paper(vocab: usize, hidden: usize, layers: usize, tied: bool) -> ModelSpec {
+        ModelSpec {
+            vocab,
+            input: InputSpec { width: hidden },
+            layers: vec![LayerSpec { unit: Unit::Lstm { coupled: false }, units: hidden }; layers],
+            output: OutputSpec { projection: None, tied, bias: !tied },
+        }
+    }
+
+    /// What layer `l` reads: the width of the layer below, or of a word vector; for the number of layers, what they give.
+    pub fn inputs(&self, l: usize) -> usize {
+        if l == 0 { self.input.width } else { self.layers[l - 1].units }
+    }
+
+    /// Width of what the classifier sees, and of its rows.
+    pub fn width(&self) -> usize {
+        self.output.projection.as_ref().map_or(self.inputs(self.layers.len()), |projection| projection.width)
+    }
+
+    /// The widest of all vectors between the parts.
+    pub fn widest(&self) -> usize {
+        (0..=self.layers.len()).map(|l| self.inputs(l)).chain([self.width()]).max().unwrap_or(0)
+    }
+
+    /// Where the tensors are.
+    pub fn layout(&self) -> Layout {
+        Layout::of(self)
+    }
+
+    /// Number of trainable values.
+    pub fn parameters(&self) -> usize {
+        self.layout().len()
+    }
+
+    /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up.
+    pub fn products(&self) -> usize {
+        let layout = self.layout();
+        let matrices: usize = layout.tensors().iter().filter(|t| t.shape.len() > 1).map(|t| t.len()).sum();
+        matrices - if self.output.tied { 0 } else { layout.range(layout.embedding).len() }
+    }
+
+    /// Whether there can be such a model; if not, why.
+    pub fn check(&self) -> Result<(), String> {
+        let within = |what: &str, n: usize, most: usize| match n {
+            0 => Err(format!("{what} is 0")),
+            n if n > most => Err(format!("{what} is {n}, and {most} is the most")),
+            _ => Ok(()),
+        };
+        within("the number of words", self.vocab, MOST_WORDS)?;
+        within("the width of the word vectors", self.input.width, MOST_UNITS)?;
+        within("the number of layers", self.layers.len(), MOST_LAYERS)?;
+        for (l, layer) in self.layers.iter().enumerate() {
+            within(&format!("the number of units of layer {l}"), layer.units, MOST_UNITS)?;
+            match layer.unit {
+                Unit::Rnn { activation: Activation::Linear } | Unit::Deep { activation: Activation::Linear } => {
+                    return Err(format!("layer {l} is linear, and needs tanh, sigmoid or relu"));
+                }
+                Unit::Highway { depth } => within(&format!("the depth of layer {l}"), depth, MOST_LAYERS)?,
+                _ => {}
+            }
+        }
+        within("the width of what the classifier sees", self.width(), MOST_UNITS)?;
+        if self.output.tied && self.width() != self.input.width {
+            let (seen, words) = (self.width(), self.input.width);
+            return Err(format!("the classifier is tied to word vectors of {words} values, and sees {seen}"));
+        }
+        Ok(())
+    }
+
+    /// The `hidden`, `layers` and `tied` of a network that [`ModelSpec::paper`] can make.
+    pub fn as_paper(&self) -> Option<(usize, usize, bool)> {
+        let (hidden, layers, tied) = (self.input.width, self.layers.len(), self.output.tied);
+        (*self == ModelSpec::paper(self.vocab, hidden, layers, tied)).then_some((hidden, layers, tied))
+    }
+}
+
+impl Unit {
+    /// Its name in prose.
+    pub fn title(self) -> &'static str {
+        match self {
+            Unit::Lstm { coupled: false } => "LSTM",
+            Unit::Lstm { coupled: true } => "coupled LSTM",
+            Unit::Gru => "GRU",
+            Unit::Rnn { .. } => "simple recurrent",
+            Unit::Highway { .. } => "recurrent highway",
+            Unit::Deep { .. } => "deep transition",
+        }
+    }
+
+    /// What the kernels call it.
+    pub(crate) fn kernel(self) -> recurrent::Unit {
+        match self {
+            Unit::Lstm { coupled: false } => recurrent::Unit::Lstm,
+            Unit::Lstm { coupled: true } => recurrent::Unit::CoupledLstm,
+            Unit::Gru => recurrent::Unit::Gru,
+            Unit::Rnn { activation } | Unit::Deep { activation } => match activation {
+                Activation::Linear | Activation::Tanh => recurrent::Unit::RnnTanh,
+                Activation::Sigmoid => recurrent::Unit::RnnSigmoid,
+                Activation::Relu => recurrent::Unit::RnnRelu,
+            },
+            Unit::Highway { .. } => recurrent::Unit::Highway,
+        }
+    }
+
+    /// The levels of a step, how they are called where there are several, and at how many of them the inputs enter.
+    pub(crate) fn levels(self) -> Levels {
+        match self {
+            Unit::Highway { depth } => Levels { levels: depth, module: "highway", entered: 1, shortcut: false },
+            Unit::Deep { .. } => Levels { levels: 2, module: "deep", entered: 2, shortcut: true },
+            _ => Levels { levels: 1, module: "rnn", entered: 1, shortcut: false },
+        }
+    }
+
+    /// Whether the products with the state have a bias of their own.
+    pub(crate) fn has_product_bias(self) -> bool {
+        self.kernel().splits()
+    }
+}
+
+/// How a step is made of levels ([`bowline_kernels::recurrent`]).
+pub(crate) struct Levels {
+    pub levels: usize,
+    pub module: &'static str,
+    pub entered: usize,
+    pub shortcut: bool,
+}
+
+impl LayerSpec {
+    /// What it carries from one window to the next: names of values, of which it has one for each unit.
+    pub fn state(&self) -> &'static [&'static str] {
+        match self.unit {
+            Unit::Lstm { .. } => &["h", "c"],
+            _ => &["h"],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paper_s_sizes_have_the_paper_s_parameter_counts() {
+        let millions = |hidden, tied| {
+            let sum = ModelSpec::paper(10_000, hidden, 2, tied).parameters();
+            (sum as f64 / 1e4).round() / 100.0
+        };
+        assert_eq!((millions(200, false), millions(200, true)), (4.65, 2.64));
+        assert_eq!((millions(650, false), millions(650, true)), (19.78, 13.27));
+        assert_eq!((millions(1500, false), millions(1500, true)), (66.02, 51.01));
+    }
+}
