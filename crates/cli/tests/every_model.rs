@@ -147,6 +147,7 @@ fn what_an_n_gram_model_cannot_do_is_said() {
             &["--dynamic-form", "sgd"],
             "setting `dynamic`: an n-gram model has no weights that could learn from the text",
         ),
+        (&["--mc", "3"], "setting `mc`: an n-gram model has no units that could be dropped"),
         (&["--temperature", "1.2"], "setting `temperature`: an n-gram model has no logits that could be divided"),
     ] {
         place.check_refusal(
