@@ -318,6 +318,11 @@ fn every_way_of_predicting_reads_as_its_predictor_and_goes_back_to_its_memories(
         for (i, expected) in straight.iter().enumerate() {
             let tried = reader.score_after(Some(&carried), &sentences[i..]);
             assert!(near(&tried[0].logprobs, &expected.logprobs), "{what}, sentence {i} tried");
+            // In any order: none of them is read after another.
+            let backwards: Vec<Sentence> = sentences[i..].iter().rev().cloned().collect();
+            for (one, other) in tried.iter().rev().zip(reader.score_after(Some(&carried), &backwards)) {
+                assert!(near(&one.logprobs, &other.logprobs), "{what}, tried after sentence {i}");
+            }
             let read = reader.score_on(&mut carried, &sentences[i..=i]);
             assert!(near(&read[0].logprobs, &expected.logprobs), "{what}, sentence {i} read");
         }

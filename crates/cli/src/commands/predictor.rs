@@ -164,7 +164,9 @@ impl PredictorOptions {
         let monte_carlo = match self.mc {
             Some(0) => None,
             Some(samples) if model.params().is_some() => Some(self.monte_carlo(model, stored, samples)?),
-            _ => None,
+            // An n-gram model has nothing to drop: beside a network it is left out, alone it is refused.
+            Some(samples) => Some(MonteCarloSettings { samples, keep: KeepProb(1.0), seed: self.mc_seed }),
+            None => None,
         };
         let temperature = match self.temperature.as_deref() {
             None => 1.0,
