@@ -73,13 +73,15 @@ fn every_way_of_predicting_scores_and_rescores() {
             assert_eq!(key, other);
             assert!((cost - score).abs() < 2e-3, "{way:?}: {key} {cost} {score}");
         }
-        // Read after the best of the utterance before, the second utterance is another one; the first is not.
+        // Read after the best of the utterance before, the later utterances are others; the first is not.
         let carried = finish(command("rescore", &way).args(["--json", "--carry"]).arg(place.path("list"))).success();
         let (carried, alone) = (lines(&carried.stdout), lines(&rescored));
         let cost = |utterance: &Value| utterance["hypotheses"][1]["model"].as_f64().unwrap();
         assert!((cost(&carried[0]) - cost(&alone[0])).abs() < 1e-6, "{way:?}");
         let remembers = !(way.len() == 1 && way[0].ends_with("kn"));
-        assert_eq!((cost(&carried[1]) - cost(&alone[1])).abs() > 1e-6, remembers, "{way:?}");
+        // A cache changes only the costs of words that it has seen, so one utterance alone may be the same by chance.
+        let changed = carried.iter().zip(&alone).skip(1).any(|(a, b)| (cost(a) - cost(b)).abs() > 1e-6);
+        assert_eq!(changed, remembers, "{way:?}");
     }
 }
 
