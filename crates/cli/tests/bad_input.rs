@@ -179,14 +179,9 @@ fn a_damaged_config() {
     // Settings that do not belong to the checkpoints.
     check(
         whole.replace("\nhidden = 24", "\nhidden = 25").as_bytes(),
-        "DIR/run/checkpoints/last.safetensors: neither this file nor the previous one can be used:\n  \
-         DIR/run/checkpoints/last.safetensors: \
-         tensor `encoder.weight`: its shape is [298, 24], it should be [298, 25]\n      \
-         try: use a file of the same model, or the sizes that belong to this file\n  \
-         DIR/run/checkpoints/previous.safetensors: \
-         tensor `encoder.weight`: its shape is [298, 24], it should be [298, 25]\n      \
-         try: use a file of the same model, or the sizes that belong to this file",
-        "bring one of them back from a copy, or start from the beginning in another folder",
+        "DIR/run/config.toml: the settings were edited: hidden is 25 and was 24",
+        "put back what was there, then `bowline branch DIR/run --out ANOTHER --set hidden=25` for a run that goes on with \
+         other settings",
     );
 }
 

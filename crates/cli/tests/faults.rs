@@ -301,7 +301,7 @@ fn nothing_changes_files_but_by_the_one_door() {
         "create_new(",
     ];
     let mut seen = 0;
-    for krate in ["bowline", "cli", "serve"] {
+    for krate in ["bowline", "cli", "demo", "interop", "report", "reproduce", "serve"] {
         for (path, bytes) in snapshot(&root.join(krate).join("src")) {
             let name = path.display().to_string();
             let excused = ["storage/files.rs", "tests.rs", "test_server.rs", "_tests.rs"];
@@ -311,7 +311,8 @@ fn nothing_changes_files_but_by_the_one_door() {
             seen += 1;
             let text = String::from_utf8(bytes).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();
-            for (number, line) in code.lines().enumerate() {
+            let statements = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+            for (number, line) in statements {
                 let call = forbidden.iter().find(|call| line.contains(*call) && !line.contains("Output::"));
                 assert!(call.is_none(), "{name}:{}: {line}\n  try: bowline::storage::files", number + 1);
             }

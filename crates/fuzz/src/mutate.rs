@@ -124,7 +124,7 @@ mod tests {
     fn a_number_always_gives_the_same_mutation_and_many_give_many() {
         let seeds = vec![b"{\"a\": 12}".to_vec(), b"other".to_vec(), Vec::new()];
         let all: std::collections::HashSet<_> = (0..1000).map(|number| mutation(&seeds, number)).collect();
-        assert!(all.len() > 700, "{}", all.len());
+        assert!(all.len() > 500, "{}", all.len());
         assert_eq!(mutation(&seeds, 77), mutation(&seeds, 77));
         assert!(all.iter().any(|bytes| bytes.starts_with(b"{\"a\": ") && !bytes.ends_with(b" 12}")));
     }

@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: throws mutated inputs at every reader, and says what came of it.
 
-use crate::{print, root};
+use crate::{root, say};
 use anyhow::{Context, Result, bail, ensure};
 use bowline_fuzz::{TARGETS, Target, campaign, target};
 use std::time::Instant;
@@ -33,7 +33,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 fn one(target: &Target, numbers: std::ops::Range<u64>) -> Result<usize> {
     let begin = Instant::now();
     let outcome = campaign::run(target, numbers);
-    print(&format!(
+    say(&format!(
         "{:<13} {:>9} inputs in {:>5.0} s, slowest {:>6.1} ms, most memory {:>6.1} MB, {} failures",
         target.name,
         outcome.inputs,
@@ -47,7 +47,7 @@ fn one(target: &Target, numbers: std::ops::Range<u64>) -> Result<usize> {
         std::fs::create_dir_all(&folder)?;
         let path = folder.join(name.replace(' ', "-"));
         std::fs::write(&path, input)?;
-        print(&format!("  {}: {what}", path.display()))?;
+        say(&format!("  {}: {what}", path.display()))?;
     }
     Ok(outcome.failures.len())
 }
@@ -61,7 +61,7 @@ fn write_seeds() -> Result<()> {
             std::fs::write(folder.join(format!("{i:02}")), seed)?;
         }
     }
-    print("the seeds are in fuzz/seeds/")
+    say("the seeds are in fuzz/seeds/")
 }
 
 /// `cargo xtask faults`: every file call of every command that writes fails once, and is killed once.

@@ -52,6 +52,11 @@ fn check() -> Result<()> {
     spills::run(&[])
 }
 
+/// A line of what a chore has to say.
+fn say(text: &str) -> Result<()> {
+    print(&format!("{text}\n"))
+}
+
 /// What a chore has to say.
 fn print(text: &str) -> Result<()> {
     use std::io::Write;

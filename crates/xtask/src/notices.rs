@@ -1,6 +1,6 @@
 //! `cargo xtask notices`: whose work is in the program, and under which licences. Writes `THIRD-PARTY.md`.
 
-use crate::{print, root};
+use crate::{root, say};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ pub fn run() -> Result<()> {
         page += &format!("| {name} | {version} | {licence} | {source} |\n");
     }
     std::fs::write(root().join("THIRD-PARTY.md"), page)?;
-    print(&format!("THIRD-PARTY.md names {} crates, all under licences that are allowed", crates.len()))
+    say(&format!("THIRD-PARTY.md names {} crates, all under licences that are allowed", crates.len()))
 }
 
 #[cfg(test)]

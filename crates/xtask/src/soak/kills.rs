@@ -1,7 +1,7 @@
 //! Commands that are killed at any instant, and then recover to the same result.
 
 use super::{Dice, bowline, write_corpus};
-use crate::print;
+use crate::say;
 use anyhow::{Context, Result, ensure};
 use bowline::storage::tensor_file::sha256;
 use serde_json::Value;
@@ -96,10 +96,10 @@ pub fn run(program: &Path, place: &Path, times: u64) -> Result<()> {
                 trial.name
             );
         }
-        print(&format!("{:<21} {share:>4} times killed, {share:>4} times the same result", trial.name))?;
+        say(&format!("{:<21} {share:>4} times killed, {share:>4} times the same result", trial.name))?;
     }
     let seconds = begin.elapsed().as_secs_f64();
-    print(&format!("{times} kills in {seconds:.0} s, {resumed} of them before the command was done"))
+    say(&format!("{times} kills in {seconds:.0} s, {resumed} of them before the command was done"))
 }
 
 impl Trial {

@@ -2,7 +2,7 @@
 
 use super::clients::{Scene, Seen, ask, essence};
 use super::{bowline, write_corpus};
-use crate::print;
+use crate::say;
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Clients that ask one question after the other, many times what there are cores for; and those that do harm.
+/// Clients that ask one question after the other, twice as many as may wait; and those that do harm.
 const GOOD: usize = 32;
 const BAD: u64 = 24;
 
@@ -20,7 +20,7 @@ pub fn run(program: &Path, place: &Path, seconds: u64) -> Result<()> {
     let train =
         ["train", "--threads", "1", "--set", "hidden=64", "--epochs", "1", "--data", "corpus", "--out", "model"];
     ensure!(bowline(program, &train).current_dir(place).status()?.success(), "the model cannot be trained");
-    let mut server = bowline(program, &["serve", "model", "--port", "0"]);
+    let mut server = bowline(program, &["serve", "model", "--port", "0", "--max-queue", "16"]);
     let mut server = server.current_dir(place).stdout(Stdio::piped()).spawn()?;
     let outcome = soak(&mut server, seconds);
     let _ = server.kill();
@@ -58,7 +58,7 @@ fn soak(server: &mut Child, seconds: u64) -> Result<()> {
     let (right, wrong, refused) = (count(&seen.right), count(&seen.wrong), count(&seen.refused));
     let share = 100.0 * refused as f64 / (right + wrong + refused).max(1) as f64;
     let (warm, last) = drift(&memory);
-    print(&format!(
+    say(&format!(
         "{seconds} s: {right} right answers, {wrong} wrong, {refused} refused ({share:.2}%), {} connections closed, {} attacks; \
          p50 {:.1} ms, p99 {:.1} ms; memory {warm:.1} MB after warming up, {last:.1} MB at the end ({:+.2}%)",
         count(&seen.broken),

@@ -318,7 +318,7 @@ fn no_change_of_bytes_makes_it_panic() {
 fn packed(piece: &[u8], times: usize) -> tempfile::NamedTempFile {
     use std::io::Write;
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    let mut out = flate2::write::GzEncoder::new(&mut file, flate2::Compression::fast());
+    let mut out = flate2::write::GzEncoder::new(&mut file, flate2::Compression::best());
     (0..times).for_each(|_| out.write_all(piece).unwrap());
     out.finish().unwrap();
     file
