@@ -90,6 +90,9 @@ impl Recipe {
         if let Some((name, text)) = KNOWN.iter().find(|(known, _)| *known == name) {
             return Recipe::parse(Path::new(&format!("recipes/{name}.toml")), name, text);
         }
+        if name == "kn" {
+            return Err(Error::config("model", "`kn` is not a network", "a recipe of `bowline recipes`"));
+        }
         let path = Path::new(name);
         if path.extension().is_some_and(|extension| extension == "toml") {
             let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;

@@ -7,10 +7,19 @@ use common::{Place, bowline, change, finish, snapshot};
 use std::fs;
 
 /// All settings.
-const NAMES: &str = "augment.begin, augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, average, batch, \
-    checkpoint.every_seconds, classifier_init, clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
-    data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, precision, \
-    second_training_epochs, seed, select, size, spare_vectors, unit_vectors, unroll, validation_streams, weight_decay";
+const NAMES: &str = "\
+    activity.ar, activity.tar, augment.begin, augment.beta, augment.form, augment.gamma, augment.gradient, \
+    augment.loss, augment.target, augment.tau, average, batch, checkpoint.every_seconds, classifier_init, \
+    clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, data.vocab_size, \
+    decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, \
+    masks.input, masks.output, masks.projection, masks.state, masks.weights, masks.word, model, \
+    network.activation, network.bias, network.coupled, network.depth, network.embedding, network.projection, \
+    network.projection_activation, network.projection_bias, network.tied, network.unit, network.widths, \
+    optimizer.beta1, optimizer.beta2, optimizer.decoupled, optimizer.epsilon, optimizer.kind, \
+    optimizer.trigger, patience, precision, schedule.at, schedule.constant, schedule.factor, schedule.kind, \
+    schedule.patience, schedule.warm_up, second_training_epochs, seed, select, size, spare_vectors, \
+    start.biases, start.fan_in, start.forget_bias, start.transform_bias, streams.offset, \
+    streams.random_length, streams.reset, unit_vectors, unroll, validation_streams, weight_decay";
 
 #[test]
 fn settings() {
@@ -51,8 +60,8 @@ fn settings() {
     );
     check(
         &["--set", "model=lstm"],
-        "setting `model`: `lstm`: unknown variant `lstm`, expected one of `vd-lstm`, `al`, `re`, `real`",
-        "a value like the present one, `model = \"real\"`",
+        "setting `model`: `lstm` is none of vd-lstm, al, re, real",
+        "another recipe by `--model`",
     );
     check(
         &["--set", "data.tokenize=perhaps"],
@@ -62,7 +71,7 @@ fn settings() {
     check(
         &["--set", "version=2"],
         "setting `version`: there is no such setting",
-        &format!("`precision`, the nearest of: {NAMES}"),
+        &format!("`optimizer.epsilon`, the nearest of: {NAMES}"),
     );
     check(
         &["--set", "precision=f16"],
@@ -169,8 +178,9 @@ fn a_damaged_config() {
         PUT_BACK,
     );
     check(
-        whole.replace("version = 1", "version = 2").as_bytes(),
-        "DIR/run/config.toml: setting `version`: 2 is impossible; possible is a value of 1, or another version of bowline",
+        whole.replace("version = 2", "version = 3").as_bytes(),
+        "DIR/run/config.toml: setting `version`: 3 is impossible; possible is a value from 1 to 2, or another version of \
+         bowline",
         PUT_BACK,
     );
     check(&whole.as_bytes()[..30], "DIR/run/config.toml: line 3: key with no value, expected `=`", PUT_BACK);

@@ -104,8 +104,8 @@ fn models() {
         INCOMPLETE,
     );
     check(
-        &|dir| replace(&dir.join("config.json"), "\"version\": 1", "\"version\": 2"),
-        "DIR/model/config.json: `version`: this model has version 2 of the format, this program reads up to 1",
+        &|dir| replace(&dir.join("config.json"), "\"version\": 1", "\"version\": 3"),
+        "DIR/model/config.json: `version`: this model has version 3 of the format, this program reads up to 2",
         "upgrade Bowline, or use a model that was saved by this version of it",
     );
     check(

@@ -102,7 +102,7 @@ fn what_a_network_alone_has_is_refused_and_the_other_way_round() {
     place.check_refusal(
         &mut bowline(["bench", "--model", "kn"]),
         "setting `model`: `kn` is not a network",
-        "one of vd-lstm, al, re and real",
+        "a recipe of `bowline recipes`",
     );
     let network = place.trained("network");
     place.check_refusal(

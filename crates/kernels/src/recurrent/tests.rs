@@ -37,15 +37,18 @@ impl Layer {
         let (g, l) = (unit.gates(), like.levels);
         let r = |seed, n| reference::numbers(seed, n);
         let mask = |n| r(9, n * batch * d).iter().map(|&x| if x > 0.0 { 2.0 } else { 0.0 }).collect::<Vec<f32>>();
+        // Small enough that a wide layer does not make more of a rounding from step to step.
+        let scale = (1.5 / (d as f32).sqrt()).min(1.0);
+        let matrix = |seed| r(seed, g * d * d).into_iter().map(|x| scale * x).collect::<Vec<f32>>();
         let if_needed = |needed: bool, n: usize| if needed { n } else { 0 };
         Layer {
             unit,
             steps,
             batch,
             d,
-            weights: (0..l).map(|k| r(10 + k as u32, g * d * d)).collect(),
+            weights: (0..l).map(|k| matrix(10 + k as u32)).collect(),
             bias: like.bias.then(|| r(20, g * d)),
-            shortcut: like.shortcut.then(|| r(30, g * d * d)),
+            shortcut: like.shortcut.then(|| matrix(30)),
             gates: r(2, l * steps * batch * g * d),
             d_products: vec![0.0; if_needed(unit.splits(), l * steps * batch * g * d)],
             carried: r(3, if_needed(unit.carries(), l * (steps + 1) * batch * d)),
