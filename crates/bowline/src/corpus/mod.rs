@@ -81,15 +81,14 @@ impl Corpus {
     /// matter: lines drawn at random would put the neighbours of every test line into train.
     pub fn from_file(path: &Path, options: Options) -> Result<Corpus> {
         let text = Text::read(path)?;
-        let lines = text.lines();
-        if lines < FEWEST_LINES {
+        let Some([train, valid, test]) = &parts(&text) else {
+            let lines = text.lines();
             return Err(Error::corpus(
                 path,
                 format!("{lines} lines are too few to split: 80% train, 10% valid and 10% test need {FEWEST_LINES}"),
                 "put one sentence on each line, or give a folder with train.txt, valid.txt and test.txt",
             ));
-        }
-        let [train, valid, test] = &text.cut_at_lines(lines * 8 / 10, lines * 9 / 10);
+        };
         Corpus::build([train, valid, test], options)
     }
 
@@ -138,6 +137,17 @@ impl Corpus {
             (train.checked(&vocabulary)?, valid.checked(&vocabulary)?, test.checked(&vocabulary)?);
         Ok(Corpus { vocabulary, train, valid, test })
     }
+}
+
+/// The three parts of a plain text; `None` where it has too few lines.
+fn parts(text: &Text) -> Option<[Text; 3]> {
+    let lines = text.lines();
+    (lines >= FEWEST_LINES).then(|| text.cut_at_lines(lines * 8 / 10, lines * 9 / 10))
+}
+
+/// SHA-256 of the training part of a plain text file, where it can be split.
+pub(crate) fn train_sha256_of_file(path: &Path) -> Result<Option<String>> {
+    Ok(parts(&Text::read(path)?).map(|[train, ..]| train.sha256))
 }
 
 /// All different words of a corpus, numbered as they first appear.

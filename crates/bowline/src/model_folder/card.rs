@@ -63,9 +63,12 @@ impl ModelCard {
         }
 
         line("## Use\n".to_owned());
+        let evaluate = match self.origin {
+            None => "bowline eval .                  # on the test part of its own text, in the folder of its run",
+            Some(_) => "bowline eval . --data TEXT",
+        };
         line(format!(
-            "In this folder:\n\n```sh\nbowline eval . --data {} --split test\nbowline next . {} -k 10\n```\n",
-            shell_word(&self.data_name),
+            "In this folder:\n\n```sh\n{evaluate}\nbowline next . {} -k 10\n```\n",
             shell_word(&self.example),
         ));
         line(format!("In PyTorch:\n\n```python\n{}```\n", self.python(a.tied)));
@@ -130,7 +133,7 @@ impl ModelCard {
         self.results(&mut line);
         self.made_of(&mut line);
         line(format!(
-            "\n## Use\n\nIn this folder:\n\n```sh\nbowline next . {} -k 10\nbowline arpa write . model.arpa.gz\n```\n",
+            "\n## Use\n\nIn this folder:\n\n```sh\nbowline eval .\nbowline next . {} -k 10\nbowline arpa write . model.arpa.gz\n```\n",
             shell_word(&self.example),
         ));
         line("## Files\n".to_owned());

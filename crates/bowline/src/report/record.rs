@@ -119,6 +119,7 @@ impl RunRecord {
                 self.beginning = Some(Beginning { time, version, data_sha256, vocab, words, parameters, machine });
             }
             Event::Resume { .. } => self.resumed += 1,
+            Event::Stop { .. } => {}
             Event::Progress(last) if !finished => self.state = State::Within(last),
             Event::Progress(_) => {}
             Event::Epoch(end) => {

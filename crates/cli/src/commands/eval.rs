@@ -4,7 +4,8 @@ mod table;
 mod tuning;
 
 use super::predictor::{PredictorOptions, Setup};
-use super::{print_json, split};
+use super::print_json;
+use super::split::Source;
 use crate::options::{SplitOption, Threads};
 use crate::terminal::{Bar, grouped, note};
 use anyhow::bail;
@@ -14,6 +15,7 @@ use bowline::eval::{Evaluation, Evaluator, Score};
 use bowline::ngram::recency::RecencySettings;
 use bowline::predict::LanguageModel;
 use bowline::predictor::{Member, short};
+use bowline::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use clap::Args;
 use serde::Serialize;
@@ -27,12 +29,13 @@ pub struct EvalOptions {
     /// Folders of models or of runs; several are mixed
     #[arg(required = true, value_name = "MODEL")]
     pub models: Vec<PathBuf>,
-    /// ptb, wikitext-2, demo, a folder with train/valid/test files, or a text file (taken whole)
+    /// ptb, wikitext-2, demo, a folder with train/valid/test files, a text file (taken whole, unless it is the run's
+    /// own), or - for standard input [default: the text of the first MODEL's run]
     #[arg(long, value_name = "DIR|FILE|NAME")]
-    pub data: String,
-    /// Which part of the corpus
-    #[arg(long, value_enum, default_value = "test")]
-    pub split: SplitOption,
+    pub data: Option<String>,
+    /// Which part of the corpus [default: test]
+    #[arg(long, value_enum)]
+    pub split: Option<SplitOption>,
     /// Cut the text into N streams: faster, but N-1 words lose their past; 1 is exact
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub streams: u32,
@@ -118,30 +121,31 @@ pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
 /// The model as trained, by the evaluation that training uses.
 fn plain(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     let model = LanguageModel::load(&options.models[0])?;
-    let split = split::read(&options.data, name(options.split), &model.vocabulary, model.tokenize)?;
+    let source = source(options, &model.vocabulary)?;
+    let split = source.read(part(options), &model.vocabulary, model.tokenize)?;
     split.require_tokens(2, "an evaluation")?;
     let team = Arc::new(Team::new(options.threads.get()));
     let mut evaluator = Evaluator::new(model.params.architecture(), team, Isa::detect(), options.streams as usize);
     let vocabulary = &model.vocabulary;
     let evaluation = evaluator.evaluate(&model.params, &split.ids, vocabulary.unk(), vocabulary.eos());
-    report(options, &model.kind, name(options.split), evaluation, &split, None)
+    report(options, &model.kind, &source, evaluation, &split, None)
 }
 
 /// The model, or several, in the way that was asked for.
 fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> {
     let (vocabulary, tokenize) = (setup.members[0].vocabulary.clone(), setup.members[0].tokenize);
+    let source = source(options, &vocabulary)?;
     let read = |name, purpose: Option<&str>| match purpose {
-        Some(purpose) => split::read_part(&options.data, name, purpose, &vocabulary, tokenize),
-        None => split::read(&options.data, name, &vocabulary, tokenize),
+        Some(purpose) => source.read_part(name, purpose, &vocabulary, tokenize),
+        None => source.read(name, &vocabulary, tokenize),
     };
-    let part = if options.tune { SplitName::Test } else { name(options.split) };
-    let text = read(part, options.tune.then_some("a report on what was tuned"))?;
+    let text = read(part(options), options.tune.then_some("a report on what was tuned"))?;
     text.require_tokens(2, "an evaluation")?;
     let mut valid_perplexity = None;
     if options.tune {
         let valid = read(SplitName::Valid, Some("tuning"))?;
         valid.require_tokens(2, "tuning")?;
-        valid_perplexity = Some(tuning::run(options, &mut setup, &valid)?);
+        valid_perplexity = Some(tuning::run(options, &mut setup, &source, &valid)?);
     } else {
         for (member, stored) in setup.members.iter().zip(&setup.stored) {
             if let Some(stored) = stored
@@ -155,12 +159,12 @@ fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
             }
         }
     }
-    setup.need_scales(Some(&options.data))?;
+    setup.need_scales(Some(&source))?;
     setup.need_weights(|| {
         Ok(read(SplitName::Valid, Some("fitting the weights of a mixture (or give --weights)"))?.ids)
     })?;
     let progress = Bar::new();
-    progress.show(&format!("{} on {}", setup.title(), part.as_str()), 0.0);
+    progress.show(&format!("{} on {}", setup.title(), source.label(part(options), &text)), 0.0);
     let probabilities = setup.predictor()?.target_probabilities(&text.ids, &|| false).unwrap_or_default();
     progress.clear();
     let nll: Vec<f64> = probabilities.iter().map(|p| -p.ln()).collect();
@@ -181,18 +185,18 @@ fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
         mix: setup.mix_name,
         valid: valid_perplexity,
     };
-    report(options, &setup.name(), part, evaluation, &text, Some(described))
+    report(options, &setup.name(), &source, evaluation, &text, Some(described))
 }
 
 fn report(
     options: &EvalOptions,
     model: &str,
-    part: SplitName,
+    source: &Source,
     evaluation: Evaluation,
     split: &Split,
     predictor: Option<Described>,
 ) -> anyhow::Result<ExitCode> {
-    let name = part.as_str();
+    let part = part(options);
     let recency = predictor.as_ref().and_then(|p| p.recency);
     let state = match (predictor.as_ref().is_none_or(|p| p.networks), recency) {
         (true, _) => "carried",
@@ -203,8 +207,8 @@ fn report(
         print_json(&Answer {
             evaluation,
             model,
-            data: &options.data,
-            split: name,
+            data: &source.name,
+            split: if source.is_whole() { "whole" } else { part.as_str() },
             state,
             unseen: split.unseen,
             unseen_types: split.unseen_types,
@@ -218,7 +222,8 @@ fn report(
     let streams =
         if evaluation.streams == 1 { "one stream".to_owned() } else { format!("{} streams", evaluation.streams) };
     let mut out = stdout();
-    writeln!(out, "{model} on {} ({name}), state {state}, {streams}", options.data)?;
+    let label = source.label(part, split);
+    writeln!(out, "{model} on {} ({label}), state {state}, {streams}", source.name)?;
     if let Some(settings) = recency {
         writeln!(out, "  with a recency cache, {settings}")?;
     }
@@ -253,10 +258,23 @@ fn report(
     Ok(ExitCode::SUCCESS)
 }
 
-fn name(split: SplitOption) -> SplitName {
-    match split {
-        SplitOption::Train => SplitName::Train,
-        SplitOption::Valid => SplitName::Valid,
-        SplitOption::Test => SplitName::Test,
+/// The text to evaluate on.
+fn source(options: &EvalOptions, vocabulary: &Vocabulary) -> anyhow::Result<Source> {
+    let source = Source::of(&options.models[0], vocabulary, options.data.as_deref())?;
+    if options.split.is_some() && source.is_whole() {
+        bail!(
+            "`--split`: {} is one text, which has no parts\n  try: leave --split out, or give a folder made by \
+             `bowline data split`",
+            source.name
+        );
+    }
+    Ok(source)
+}
+
+fn part(options: &EvalOptions) -> SplitName {
+    match options.split {
+        Some(SplitOption::Train) => SplitName::Train,
+        Some(SplitOption::Valid) => SplitName::Valid,
+        Some(SplitOption::Test) | None => SplitName::Test,
     }
 }

@@ -3,6 +3,7 @@
 use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::{ModelName, SizeName, TrainOptions};
+use crate::terminal::width::{self, wrap};
 use crate::terminal::{Terminal, duration, note};
 use anyhow::bail;
 use bowline::config::{Config, DataConfig, Precision, preset};
@@ -86,21 +87,20 @@ pub fn report(folder: &Path, outcome: Outcome, json: bool) -> anyhow::Result<Exi
     match outcome {
         Outcome::Finished(summary) if json => print_json(&*summary)?,
         Outcome::Finished(summary) => {
-            let mut out = stdout();
-            writeln!(
-                out,
-                "done in {}: valid perplexity {:.2}, test perplexity {:.2} (epoch {} of {})",
+            let epoch = match summary.epochs {
+                1 => String::new(),
+                epochs => format!(" (epoch {} of {epochs})", summary.best_epoch),
+            };
+            let mut lines = vec![format!(
+                "done in {}: valid perplexity {:.2}, test perplexity {:.2}{epoch}",
                 duration(summary.timing.seconds),
                 summary.valid,
                 summary.test,
-                summary.best_epoch,
-                summary.epochs
-            )?;
-            if let Some(paper) = &summary.paper {
-                writeln!(out, "{}", paper.line(summary.valid, summary.test))?;
-            }
-            writeln!(out, "the model is in {}", shell(&folder.join("best")))?;
-            writeln!(out, "next: bowline next {run} \"the beginning of a sentence\"")?;
+            )];
+            lines.extend(summary.paper.as_ref().map(|paper| paper.line(summary.valid, summary.test)));
+            lines.push(format!("the model is in {}", shell(&folder.join("best"))));
+            lines.push(format!("next: bowline next {run} \"the beginning of a sentence\""));
+            writeln!(stdout(), "{}", wrap(&lines.join("\n"), width::of_stdout()))?;
         }
         Outcome::Stopped(position) => {
             note(format_args!("saved at step {}, in epoch {}", position.step, position.epoch));

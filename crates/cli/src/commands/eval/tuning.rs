@@ -2,6 +2,7 @@
 
 use super::EvalOptions;
 use crate::commands::predictor::{Setup, need_scale};
+use crate::commands::split::Source;
 use crate::terminal::{Bar, note};
 use bowline::Error;
 use bowline::corpus::Split;
@@ -10,7 +11,7 @@ use bowline::predictor::{DynamicForm, Stored, Tuner, perplexity};
 use std::time::Duration;
 
 /// Finds the settings, stores them and gives the perplexity with them on the validation part.
-pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::Result<f64> {
+pub fn run(options: &EvalOptions, setup: &mut Setup, source: &Source, valid: &Split) -> anyhow::Result<f64> {
     let asked = &options.predictor;
     if !asked.any() && options.models.len() == 1 {
         let advice = "say what to tune: --cache, --dynamic, --mc N, --temperature tuned, --recency, several models, or use --all";
@@ -23,7 +24,7 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::R
         let mut stored = kept.unwrap_or_default();
         (stored.model, stored.valid_sha256) = (mark, valid.sha256.clone());
         if setup.members[i].params().is_some() {
-            tune_network(options, setup, i, &mut stored, valid)?;
+            tune_network(options, setup, i, &mut stored, (source, valid))?;
         }
         setup.stored[i] = Some(stored);
     }
@@ -33,7 +34,7 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::R
         asked_again.weights = None;
     }
     *setup = asked_again;
-    setup.need_scales(Some(&options.data))?;
+    setup.need_scales(Some(source))?;
     setup.need_weights(|| Ok(valid.ids.clone()))?;
     // One pass of the whole on the validation part: the figure that the settings were chosen by.
     let without = Setup { recency: None, ..take(setup) };
@@ -79,12 +80,12 @@ fn tune_network(
     setup: &mut Setup,
     i: usize,
     stored: &mut Stored,
-    valid: &Split,
+    (text, valid): (&Source, &Split),
 ) -> anyhow::Result<()> {
     let asked = &options.predictor;
     let start = asked.dynamic_settings(Some(stored));
     if asked.wants_dynamic() && start.form == DynamicForm::Rms {
-        need_scale(&mut setup.members[i], Some(&options.data), &setup.team, setup.isa)?;
+        need_scale(&mut setup.members[i], Some(text), &setup.team, setup.isa)?;
     }
     let Some(source) = setup.members[i].source(&setup.team, setup.isa) else { return Ok(()) };
     let progress = Bar::new();

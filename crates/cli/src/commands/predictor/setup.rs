@@ -1,7 +1,7 @@
 //! Models and how they predict: from the flags to a predictor.
 
 use super::PredictorOptions;
-use crate::commands::split;
+use crate::commands::split::Source;
 use crate::terminal::{Bar, note};
 use bowline::Error;
 use bowline::corpus::SplitName;
@@ -75,7 +75,7 @@ impl Setup {
 
     /// Makes sure that networks that learn by the RMS rule have the scale of their gradients: the one beside the model, or
     /// one computed from the training part of `data`.
-    pub fn need_scales(&mut self, data: Option<&str>) -> anyhow::Result<()> {
+    pub fn need_scales(&mut self, data: Option<&Source>) -> anyhow::Result<()> {
         for (member, settings) in self.members.iter_mut().zip(&self.settings) {
             let rms = settings.dynamic.is_some_and(|d| d.form == DynamicForm::Rms && d.rate > 0.0);
             if rms {
@@ -215,7 +215,7 @@ impl Setup {
 }
 
 /// Gives a network the scale of its gradients, computing and storing it if it is not there.
-pub fn need_scale(member: &mut Member, data: Option<&str>, team: &Arc<Team>, isa: Isa) -> anyhow::Result<()> {
+pub fn need_scale(member: &mut Member, data: Option<&Source>, team: &Arc<Team>, isa: Isa) -> anyhow::Result<()> {
     let Some(params) = member.params().cloned() else { return Ok(()) };
     if member.scale().is_some() {
         return Ok(());
@@ -233,7 +233,7 @@ pub fn need_scale(member: &mut Member, data: Option<&str>, team: &Arc<Team>, isa
         return Ok(());
     };
     let purpose = "the rms form of dynamic evaluation";
-    let train = split::read_part(data, SplitName::Train, purpose, &member.vocabulary, member.tokenize)?;
+    let train = data.read_part(SplitName::Train, purpose, &member.vocabulary, member.tokenize)?;
     let scale = match GradientScale::load(&member.folder, &params, &mark, &train.sha256) {
         Some(scale) => scale,
         None => {
