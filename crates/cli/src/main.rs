@@ -8,13 +8,12 @@ mod options;
 mod read_ahead;
 mod terminal;
 
-use clap::Parser;
 use options::{Command, Options};
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let error = match run(Options::parse()) {
+    let error = match run(Options::read()) {
         Ok(code) => return code,
         Err(error) => error,
     };
@@ -34,6 +33,8 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Train(options) => commands::train::run(&options),
         Command::Resume(options) => commands::resume::run(&options),
         Command::Branch(options) => commands::branch::run(&options),
+        Command::Runs(options) => commands::runs::run(&options),
+        Command::Settings(options) => commands::settings::run(&options),
         Command::Eval(options) => commands::eval::run(&options),
         Command::Next(options) => commands::next::run(&options),
         Command::Subspace(options) => commands::subspace::run(&options),

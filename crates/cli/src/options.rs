@@ -4,8 +4,10 @@ use crate::commands::arpa::ArpaOptions;
 use crate::commands::reproduce::ReproduceOptions;
 use crate::commands::subspace::SubspaceOptions;
 use bowline::config::{ModelKind, Precision, Size};
+use clap::builder::PossibleValuesParser;
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::TypedValueParser;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Trains, evaluates and uses word-level language models on ordinary CPUs.
@@ -19,6 +21,20 @@ pub struct Options {
     pub command: Command,
 }
 
+impl Options {
+    /// What was asked for on the command line. A number with a sign is a value, not an option.
+    pub fn read() -> Options {
+        fn signed(command: clap::Command) -> clap::Command {
+            let takes_value = |arg: &clap::Arg| arg.get_action().takes_values();
+            command
+                .mut_args(|arg| if takes_value(&arg) { arg.allow_negative_numbers(true) } else { arg })
+                .mut_subcommands(signed)
+        }
+        let matches = signed(Options::command()).get_matches();
+        Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
 #[derive(Subcommand)]
 pub enum Command {
     /// Train the four models on the built-in corpus and compare them (a few minutes)
@@ -29,6 +45,10 @@ pub enum Command {
     Resume(ResumeOptions),
     /// Go on from where a run is in a new one, with other settings
     Branch(BranchOptions),
+    /// List the runs in a folder: state, model, epoch, perplexity, time left
+    Runs(crate::commands::runs::RunsOptions),
+    /// List every setting that --set takes, with its default and meaning
+    Settings(crate::commands::settings::SettingsOptions),
     /// The perplexity of a model on a corpus
     Eval(crate::commands::eval::EvalOptions),
     /// The most likely next words after a phrase
@@ -142,6 +162,13 @@ impl From<PrecisionName> for Precision {
     }
 }
 
+/// The models that are networks.
+pub fn networks() -> impl TypedValueParser<Value = ModelName> {
+    let names = ModelName::value_variants().iter().filter(|name| **name != ModelName::Kn);
+    PossibleValuesParser::new(names.filter_map(ModelName::to_possible_value).collect::<Vec<_>>())
+        .try_map(|name| ModelName::from_str(&name, false))
+}
+
 /// Seeds that `config.toml` can hold: whole numbers of TOML have a sign.
 pub fn seed() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(0..=i64::MAX as u64)
@@ -196,6 +223,9 @@ pub struct TrainOptions {
     /// For kn: the length of the longest n-grams [default: 5]
     #[arg(long, value_name = "N")]
     pub order: Option<usize>,
+    /// For kn: leave out n-grams of 1, 2, .. words seen N times or less, as in 0,0,1 (like lmplz --prune)
+    #[arg(long, value_name = "N,N..", value_delimiter = ',')]
+    pub prune: Vec<u32>,
     /// The run's folder, which must not hold anything yet
     #[arg(long, value_name = "RUN")]
     pub out: PathBuf,
@@ -214,6 +244,12 @@ pub struct TrainOptions {
     /// Keep the N most frequent words, <unk> and <eos> among them
     #[arg(long, value_name = "N")]
     pub vocab_size: Option<usize>,
+    /// Words seen less than N times in training become <unk> [default: 2 for a text without <unk> of its own]
+    #[arg(long, value_name = "N")]
+    pub min_count: Option<u64>,
+    /// Use the words in FILE, one a line, and no others
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["vocab_size", "min_count"])]
+    pub vocab: Option<PathBuf>,
     /// Lower-case the text and split words from their punctuation
     #[arg(long)]
     pub tokenize: bool,
@@ -283,6 +319,41 @@ pub enum DataAction {
     Get(CorpusOptions),
     /// Check the files that are there
     Verify(CorpusOptions),
+    /// Split a text into train.txt, valid.txt and test.txt (80%, 10% and 10% of its lines, in order)
+    Split(SplitOptions),
+    /// Show how much text there is, which words, and how many of them training does not see
+    Stats(StatsOptions),
+}
+
+#[derive(Args)]
+pub struct SplitOptions {
+    /// A text file, one sentence a line
+    pub file: PathBuf,
+    /// The folder for the three files
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Lower-case the text and split words from their punctuation
+    #[arg(long)]
+    pub tokenize: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct StatsOptions {
+    /// A text file, a folder with train/valid/test files, ptb, wikitext-2 or demo
+    #[arg(value_name = "DIR|FILE|NAME")]
+    pub data: String,
+    /// Lower-case the text and split words from their punctuation
+    #[arg(long)]
+    pub tokenize: bool,
+    /// How many of the most frequent words to show
+    #[arg(short, value_name = "N", default_value_t = 20)]
+    pub k: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]
@@ -306,7 +377,7 @@ pub struct BenchOptions {
     #[arg(long, value_enum, default_value = "small")]
     pub size: SizeName,
     /// Model
-    #[arg(long, value_enum, default_value = "real")]
+    #[arg(long, value_parser = networks(), default_value = "real")]
     pub model: ModelName,
     /// Words in the vocabulary
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..=16_000_000))]

@@ -99,11 +99,6 @@ fn what_a_network_alone_has_is_refused_and_the_other_way_round() {
         "`--order`: a network has no n-grams",
         "`--model kn`, or leave it out",
     );
-    place.check_refusal(
-        &mut bowline(["bench", "--model", "kn"]),
-        "setting `model`: `kn` is not a network",
-        "one of vd-lstm, al, re and real",
-    );
     let network = place.trained("network");
     place.check_refusal(
         bowline(["arpa", "write"]).arg(&network).arg(place.path("m.arpa")),

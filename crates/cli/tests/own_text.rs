@@ -123,3 +123,82 @@ fn tuning_and_mixtures_use_the_runs_own_split() {
         "leave --data out to use the text of the run, or give a folder made by `bowline data split`",
     );
 }
+
+/// Sentences with punctuation, in which many words stand once.
+fn prose(lines: usize) -> String {
+    (0..lines).map(|i| format!("So, the cat saw thing{i}; \"and then\" it slept! The dog, too, saw it.\n")).collect()
+}
+
+fn start(place: &Place, out: &str, options: &[&str]) -> (String, String) {
+    let mut command = bowline(["train", "--threads", "1", "--epochs", "1", "--set", "hidden=8", "--set", "unroll=8"]);
+    command.arg("--data").arg(place.path("my.txt")).arg("--out").arg(place.path(out)).args(options);
+    let said = finish(&mut command).success().stderr;
+    (said, fs::read_to_string(place.path(out).join("config.toml")).unwrap())
+}
+
+#[test]
+fn words_seen_once_train_unk_and_the_text_is_looked_at() {
+    let place = Place::new();
+    fs::write(place.path("my.txt"), prose(100)).unwrap();
+    let (said, config) = start(&place, "default", &[]);
+    assert!(said.contains("does not look tokenised: `So,` and"), "{said}");
+    assert!(said.contains("words seen once in training become <unk>: 80 of"), "{said}");
+    assert!(said.contains("streams (--set batch): the text has"), "{said}");
+    assert!(config.contains("min_count = 2\n") && config.contains("patience = 5\n"), "{config}");
+    assert!(config.contains("batch = 4\n"), "{config}");
+    let words = fs::read_to_string(place.path("default/best/vocab.txt")).unwrap();
+    assert!(words.contains("<unk>") && !words.contains("thing"), "{words}");
+    // `<unk>` has been trained: it is predicted where the unknown words stand.
+    let next = finish(bowline(["next", "-k", "60", "--json"]).arg(place.path("default")).arg("So, the cat saw")).json();
+    let unk = next["next"].as_array().unwrap().iter().position(|c| c["word"] == "<unk>").unwrap();
+    assert!(unk < 5, "{next}");
+
+    // What is asked for counts.
+    let (said, config) =
+        start(&place, "all", &["--min-count", "1", "--tokenize", "--set", "batch=2", "--patience", "0"]);
+    assert!(!said.contains("tokenised") && !said.contains("words seen once") && !said.contains("streams"), "{said}");
+    assert!(config.contains("batch = 2\n") && config.contains("patience = 0\n"), "{config}");
+    assert!(fs::read_to_string(place.path("all/best/vocab.txt")).unwrap().contains("thing7\n"));
+    fs::write(place.path("words.txt"), "the\ncat\nsaw\n").unwrap();
+    let list = place.path("words.txt");
+    start(&place, "fixed", &["--vocab", list.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(place.path("fixed/best/vocab.txt")).unwrap(), "the\ncat\nsaw\n<eos>\n<unk>\n");
+
+    // A text that has `<unk>` of its own has a vocabulary already.
+    fs::write(place.path("my.txt"), prose(100).replace("thing9;", "<unk>")).unwrap();
+    let (said, config) = start(&place, "given", &[]);
+    assert!(!said.contains("words seen once") && config.contains("min_count = 0\n"), "{said}{config}");
+}
+
+#[test]
+fn a_text_is_split_and_counted() {
+    let place = Place::new();
+    fs::write(place.path("my.txt"), prose(100)).unwrap();
+    let dir = place.path("parts");
+    let mut split = bowline(["data", "split", "--json"]);
+    let answer = finish(split.arg(place.path("my.txt")).arg("--out").arg(&dir)).json();
+    assert_eq!(answer["lines"], serde_json::json!({"train": 80, "valid": 10, "test": 10}));
+    let all: String =
+        ["train", "valid", "test"].map(|n| fs::read_to_string(dir.join(format!("{n}.txt"))).unwrap()).concat();
+    assert_eq!(all, prose(100), "nothing is lost");
+    place.check_refusal(
+        bowline(["data", "split"]).arg(place.path("my.txt")).arg("--out").arg(&dir),
+        "DIR/parts/train.txt: there is such a file already",
+        "another --out",
+    );
+    // The folder and the file it came from count the same.
+    let stats = |path: &Path| finish(bowline(["data", "stats", "--json", "-k", "2"]).arg(path)).json();
+    let (of_file, of_folder) = (stats(&place.path("my.txt")), stats(&dir));
+    assert_eq!(of_file, of_folder);
+    assert_eq!((&of_file["singletons"], &of_file["parts"][1]["unseen"]), (&80.into(), &10.into()));
+    assert_eq!(of_file["frequent"][0], serde_json::json!(["saw", 160]));
+    let said = finish(bowline(["data", "stats"]).arg(&dir)).success().stdout;
+    assert!(said.contains("not tokenised") && said.contains("most frequent: saw 160"), "{said}");
+    let tokenized = place.path("tokens");
+    finish(bowline(["data", "split", "--tokenize"]).arg(place.path("my.txt")).arg("--out").arg(&tokenized)).success();
+    let first = fs::read_to_string(tokenized.join("train.txt")).unwrap();
+    assert!(
+        first.starts_with("so , the cat saw thing0 ; \" and then \" it slept ! the dog , too , saw it .\n"),
+        "{first}"
+    );
+}

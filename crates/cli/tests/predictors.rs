@@ -236,7 +236,7 @@ fn impossible_ways_are_refused() {
     place.check_refusal(
         bowline(["eval", "--dynamic", "--data"]).arg(&text).arg(&run),
         "DIR/corpus/test.txt: the rms form of dynamic evaluation needs the train part of a corpus, and this is one text",
-        "--data with a folder of train, valid and test files",
+        "leave --data out to use the text of the run, or give a folder made by `bowline data split`",
     );
     // Other words.
     fs::create_dir_all(place.path("others")).unwrap();

@@ -7,7 +7,7 @@ use crate::fields::Fields;
 use crate::model::Model;
 use crate::problem::Problem;
 use crate::prompt::{self, Pieces};
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use bowline::score::{Sampling, similar_spelling};
 use bowline::vocabulary::EOS;
@@ -20,29 +20,35 @@ const MOST_WORDS: usize = 1000;
 
 /// `GET /v1/models`.
 pub async fn models(State(app): Shared) -> Response {
-    let models: Vec<Value> = app
-        .models
-        .iter()
-        .map(|served| {
-            let model = &served.model;
-            let mut card = json!({
-                "id": served.name, "object": "model", "created": app.started, "owned_by": "bowline",
-                "kind": model.kind(), "vocabulary": model.vocabulary().len(), "tokenize": model.tokenize(),
-            });
-            if let Some(params) = model.params() {
-                let architecture = params.architecture();
-                card["hidden"] = architecture.hidden.into();
-                card["layers"] = architecture.layers.into();
-                card["tied"] = architecture.tied.into();
-                card["parameters"] = architecture.parameters().into();
-            }
-            if let Some((title, details)) = model.way() {
-                card["predictor"] = json!({"title": title, "details": details});
-            }
-            card
-        })
-        .collect();
+    let models: Vec<Value> = (0..app.models.len()).map(|number| card(&app, number)).collect();
     json(&json!({"object": "list", "data": models, "runs": app.runs.is_some()}))
+}
+
+/// `GET /v1/models/{id}`.
+pub async fn model(State(app): Shared, Path(name): Path<String>) -> Result<Response, Problem> {
+    let number = app.model(Some(&name))?;
+    Ok(json(&card(&app, number)))
+}
+
+/// What is said of a model.
+fn card(app: &App, number: usize) -> Value {
+    let served = &app.models[number];
+    let model = &served.model;
+    let mut card = json!({
+        "id": served.name, "object": "model", "created": app.started, "owned_by": "bowline",
+        "kind": model.kind(), "vocabulary": model.vocabulary().len(), "tokenize": model.tokenize(),
+    });
+    if let Some(params) = model.params() {
+        let architecture = params.architecture();
+        card["hidden"] = architecture.hidden.into();
+        card["layers"] = architecture.layers.into();
+        card["tied"] = architecture.tied.into();
+        card["parameters"] = architecture.parameters().into();
+    }
+    if let Some((title, details)) = model.way() {
+        card["predictor"] = json!({"title": title, "details": details});
+    }
+    card
 }
 
 /// The words a text is read as.

@@ -113,6 +113,7 @@ pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/v1/completions", post(completions::completions))
         .route("/v1/models", get(api::models))
+        .route("/v1/models/{id}", get(api::model))
         .route("/api/next", get(api::next).post(api::next))
         .route("/api/score", get(api::score).post(api::score))
         .route("/api/neighbours", get(api::neighbours).post(api::neighbours))

@@ -30,7 +30,7 @@ use metrics::Metrics;
 use model::Model;
 pub use model::{Offer, Way};
 use problem::Problem;
-use runs::Runs;
+pub use runs::{Run, Runs};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,10 @@
 
 mod presets;
 mod set;
+mod settings;
 
 pub use presets::{Size, preset};
+pub use settings::Setting;
 
 use crate::architecture::Architecture;
 use crate::error::{Error, Result};
@@ -158,6 +160,12 @@ pub struct DataConfig {
     pub source: String,
     /// Keep only so many words; 0 keeps all.
     pub vocab_size: usize,
+    /// Words seen less often than this in training become `<unk>`; 0 and 1 keep all.
+    #[serde(default)]
+    pub min_count: u64,
+    /// A file with the words of the vocabulary, one a line; empty to take them from the training text.
+    #[serde(default)]
+    pub vocabulary: String,
     /// Lower-case the text and split words from punctuation.
     pub tokenize: bool,
     /// Learn from a piece of the training text that begins with this word, from 0. The vocabulary is that of the whole.

@@ -45,7 +45,7 @@ impl Split {
         Split::encode(&Text::from_bytes(Path::new(name), bytes)?, vocabulary, tokenize)
     }
 
-    fn encode(text: &Text, vocabulary: &Vocabulary, tokenize: bool) -> Result<Split> {
+    pub(super) fn encode(text: &Text, vocabulary: &Vocabulary, tokenize: bool) -> Result<Split> {
         let unk = vocabulary.unk();
         let mut ids = Vec::new();
         let mut unseen = 0;

@@ -26,5 +26,5 @@ pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use kneser_ney::{Discounts, FALLBACK};
+pub use kneser_ney::{Discounts, FALLBACK, check_thresholds};
 pub use model::{MAX_ORDER, NgramModel, NgramState};

@@ -36,7 +36,9 @@ pub use train::{Outcome, Session, Watch, resume, start};
 use crate::config::{Config, DataConfig};
 use crate::corpus::{Corpus, Options};
 use crate::error::{Error, Result};
+use crate::vocabulary::Vocabulary;
 use crate::{data, demo};
+use std::fs;
 use std::path::Path;
 
 /// Opens the corpus that the settings name: `demo`, a public one that `bowline data get` has brought, or a path; and cuts
@@ -64,7 +66,11 @@ pub fn open_corpus(config: &DataConfig) -> Result<Corpus> {
 
 fn open_whole(config: &DataConfig) -> Result<Corpus> {
     let vocab_size = (config.vocab_size > 0).then_some(config.vocab_size);
-    let options = Options { vocab_size, tokenize: config.tokenize };
+    let vocabulary = match config.vocabulary.as_str() {
+        "" => None,
+        path => Some(Vocabulary::from_list(Path::new(path), &fs::read(path).map_err(Error::io(path, "read"))?)?),
+    };
+    let options = Options { vocab_size, min_count: config.min_count, vocabulary, tokenize: config.tokenize };
     if config.source == "demo" {
         let splits = demo::splits(demo::DEFAULT_SEED);
         return Corpus::from_texts(&splits.train, &splits.valid, &splits.test, options);

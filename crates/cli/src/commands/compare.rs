@@ -4,6 +4,7 @@
 use super::{print_json, printable};
 use crate::options::Threads;
 use crate::terminal::note;
+use anyhow::bail;
 use bowline::corpus::Phrase;
 use bowline::predict::{Candidate, LanguageModel};
 use bowline_kernels::{Isa, Team};
@@ -36,6 +37,13 @@ pub struct CompareOptions {
 }
 
 pub fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
+    if let Some(model) = options.phrases.iter().find(|phrase| std::path::Path::new(phrase).is_dir()) {
+        bail!(
+            "`{}` is a folder, and two models are compared at a time\n  try: two models, then phrases: \
+             bowline compare A B \"the company said\"",
+            printable(model)
+        );
+    }
     let models = [LanguageModel::load(&options.first)?, LanguageModel::load(&options.second)?];
     let team = Arc::new(Team::new(options.threads.get()));
     let mut rows = Vec::new();

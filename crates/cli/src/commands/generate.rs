@@ -4,7 +4,7 @@ use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, printable};
 use crate::options::{Threads, seed};
 use crate::terminal::note;
-use bowline::corpus::Phrase;
+use bowline::corpus::{Detokenizer, Phrase};
 use bowline::predict::LanguageModel;
 use bowline::predictor::{Predictor, Telling};
 use bowline::score::{Continuation, Reader, Sampling, Word};
@@ -44,6 +44,9 @@ pub struct GenerateOptions {
     /// Let <unk> be drawn, too
     #[arg(long)]
     pub unk: bool,
+    /// Print the words as the model has them, instead of joining what its tokenizer parted
+    #[arg(long)]
+    pub raw: bool,
     /// Go on with the next sentence at <eos>, instead of ending there
     #[arg(long)]
     pub through_eos: bool,
@@ -169,6 +172,8 @@ fn write(
     for sample in 0..options.samples {
         let mut out = stdout();
         let mut separator = "";
+        let joins = tokenize && !options.raw;
+        let mut text_of = Detokenizer::new(&options.prompt);
         if !options.prompt.trim().is_empty() {
             write!(out, "{}", printable(options.prompt.trim()))?;
             separator = " ";
@@ -181,6 +186,9 @@ fn write(
                 }
                 writeln!(out)?;
                 separator = "";
+                text_of = Detokenizer::new("");
+            } else if joins {
+                write!(out, "{}", printable(&text_of.next(vocabulary.word(word.id))))?;
             } else {
                 write!(out, "{separator}{}", printable(vocabulary.word(word.id)))?;
                 separator = " ";

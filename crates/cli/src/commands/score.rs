@@ -39,6 +39,9 @@ pub struct ScoreOptions {
     /// Sentences side by side; the result is the same with any number
     #[arg(long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub batch: u16,
+    /// Subtracted from the log-probability of each word that the model does not know: `ln N` if <unk> stands for N words
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub unk_penalty: f64,
     /// Mix in another model; may be given several times
     #[arg(long = "with", value_name = "MODEL")]
     pub others: Vec<PathBuf>,
@@ -135,6 +138,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
             }
             let scores = engine.score(vocabulary.eos(), &lines);
             for ((key, sentence), scored) in lines.drain(..).zip(scores) {
+                let scored = penalised(scored, &sentence, options.unk_penalty);
                 writer.sentence(&key, &sentence, &scored)?;
             }
             match stopped {
@@ -163,6 +167,15 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The scores with the penalty for each unknown word.
+fn penalised(scored: Scored, sentence: &Sentence, penalty: f64) -> Scored {
+    let mut logprobs = scored.logprobs;
+    for &place in &sentence.unseen {
+        logprobs[place] -= penalty;
+    }
+    Scored::new(logprobs)
 }
 
 /// The key of a line, where the format has one, and its sentence.

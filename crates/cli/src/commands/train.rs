@@ -1,6 +1,6 @@
 //! `bowline train`: a new run.
 
-use super::{print_json, shell};
+use super::{fit, print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::{ModelName, SizeName, TrainOptions};
 use crate::terminal::width::{self, wrap};
@@ -30,17 +30,23 @@ pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn config(options: &TrainOptions) -> anyhow::Result<Config> {
-    if options.order.is_some() {
-        bail!("`--order`: a network has no n-grams\n  try: `--model kn`, or leave it out");
+    if options.order.is_some() || !options.prune.is_empty() {
+        let option = if options.order.is_some() { "--order" } else { "--prune" };
+        bail!("`{option}`: a network has no n-grams\n  try: `--model kn`, or leave it out");
     }
     let size = options.size.unwrap_or(SizeName::Small).into();
-    let mut config = preset(size, options.model.try_into()?, &source(&options.data));
+    let source = source(&options.data);
+    // A folder with the files of a public corpus has the settings of that corpus, wherever it lies.
+    let known = data::recognise(Path::new(&source)).map_or(source.as_str(), |corpus| corpus.name);
+    let mut config = preset(size, options.model.try_into()?, known);
+    config.data.source.clone_from(&source);
     config.epochs = options.epochs.unwrap_or(config.epochs);
     config.seed = options.seed.unwrap_or(config.seed);
     config.patience = options.patience.unwrap_or(config.patience);
     config.precision = options.precision.map_or(config.precision, Precision::from);
-    config.data.vocab_size = options.vocab_size.unwrap_or(0);
-    config.data.tokenize = options.tokenize;
+    if let Some(survey) = fit::data(options, &mut config.data)? {
+        fit::network(options, &mut config, &survey);
+    }
     let mut config = config.with(&options.settings)?;
     if options.second_training && config.second_training_epochs == 0 {
         config.second_training_epochs = config.epochs;
@@ -65,10 +71,10 @@ fn ngram_config(options: &TrainOptions) -> anyhow::Result<NgramConfig> {
             "`{option}`: an n-gram model (`--model kn`) has no such setting\n  try: leave it out; what it has is `--order`"
         );
     }
-    let vocab_size = options.vocab_size.unwrap_or(0);
-    let data =
-        DataConfig { source: source(&options.data), vocab_size, tokenize: options.tokenize, ..DataConfig::default() };
-    let config = NgramConfig::new(options.order.unwrap_or(run::DEFAULT_ORDER), data);
+    let mut data = DataConfig { source: source(&options.data), ..DataConfig::default() };
+    fit::data(options, &mut data)?;
+    let mut config = NgramConfig::new(options.order.unwrap_or(run::DEFAULT_ORDER), data);
+    config.prune.clone_from(&options.prune);
     config.validate()?;
     Ok(config)
 }
