@@ -9,6 +9,7 @@ use crate::problem::Problem;
 use crate::prompt::{self, Pieces};
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
+use bowline::run::OwnText;
 use bowline::score::{Sampling, similar_spelling};
 use bowline::vocabulary::EOS;
 use serde_json::{Value, json};
@@ -17,6 +18,8 @@ use tokio::time::Instant;
 
 /// The most words in an answer that lists words.
 const MOST_WORDS: usize = 1000;
+/// Lines of an example.
+const EXAMPLE_LINES: usize = 3;
 
 /// `GET /v1/models`.
 pub async fn models(State(app): Shared) -> Response {
@@ -187,6 +190,42 @@ pub async fn neighbours(State(app): Shared, request: Request) -> Result<Response
     });
     let (word, found) = found.await.map_err(|_| Problem::internal("the search was given up"))?;
     Ok(json(&json!({"model": app.models[number].name, "word": word, "neighbours": found})))
+}
+
+/// `GET /api/map`: the most frequent words, placed by the two directions in which their vectors differ most.
+pub async fn map(State(app): Shared, request: Request) -> Result<Response, Problem> {
+    let fields = app.fields(request).await?;
+    let fields = Fields(&fields);
+    fields.only(&["model", "k"])?;
+    let number = app.model(fields.text("model")?)?;
+    let model = Arc::clone(&app.models[number].model);
+    let k = fields.count("k", 1, MOST_WORDS)?.unwrap_or(400);
+    let found = tokio::task::spawn_blocking(move || {
+        model.params().map(|params| bowline::score::word_map(params.embedding(), model.vocabulary(), k))
+    });
+    let words = found.await.map_err(|_| Problem::internal("the map was given up"))?.unwrap_or_default();
+    Ok(json(&json!({"model": app.models[number].name, "words": words})))
+}
+
+/// `GET /api/example`: a few lines of the validation text of the model's run, as the model reads them; nothing if the text is
+/// not there any more.
+pub async fn example(State(app): Shared, request: Request) -> Result<Response, Problem> {
+    let fields = app.fields(request).await?;
+    let fields = Fields(&fields);
+    fields.only(&["model"])?;
+    let number = app.model(fields.text("model")?)?;
+    let model = Arc::clone(&app.models[number].model);
+    // Reads the corpus: not on the thread that answers everybody.
+    let lines = tokio::task::spawn_blocking(move || {
+        let corpus = OwnText::of(model.folder()).ok()??.corpus(model.vocabulary()).ok()?;
+        let eos = model.vocabulary().eos();
+        let fits = |line: &&[u32]| (6..=30).contains(&line.len());
+        let lines = corpus.valid.ids.split(|&id| id == eos).filter(fits).take(EXAMPLE_LINES);
+        let spell = |line: &[u32]| line.iter().map(|&id| model.vocabulary().word(id)).collect::<Vec<_>>().join(" ");
+        Some(lines.map(spell).collect::<Vec<_>>())
+    });
+    let lines = lines.await.map_err(|_| Problem::internal("the text was given up"))?.unwrap_or_default();
+    Ok(json(&json!({"model": app.models[number].name, "lines": lines})))
 }
 
 /// `/api/generate`: a text goes on, up to the end of its sentence.

@@ -117,6 +117,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/next", get(api::next).post(api::next))
         .route("/api/score", get(api::score).post(api::score))
         .route("/api/neighbours", get(api::neighbours).post(api::neighbours))
+        .route("/api/map", get(api::map))
+        .route("/api/example", get(api::example))
         .route("/api/generate", get(api::generate).post(api::generate))
         .route("/api/runs", get(api::runs))
         .route("/tokenizer_info", get(tokenizer::info))

@@ -41,6 +41,8 @@ pub struct Run {
     pub model: String,
     /// The corpus.
     pub data: String,
+    /// Words in its vocabulary: perplexities over different ones cannot be compared.
+    pub vocabulary: usize,
     /// Epochs it is to have.
     pub epochs: u32,
     /// Steps in an epoch.
@@ -177,7 +179,8 @@ impl Log {
     fn take(&mut self, event: &Event) {
         let run = &mut self.run;
         match event {
-            Event::Start { model, data, epochs, steps_per_epoch, words, .. } => {
+            Event::Start { model, data, epochs, steps_per_epoch, words, vocab, .. } => {
+                run.vocabulary = *vocab;
                 run.model.clone_from(model);
                 run.data.clone_from(data);
                 run.epochs = *epochs;
