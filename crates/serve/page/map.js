@@ -3,7 +3,8 @@
 import { find } from "./dom.js";
 
 const svg = find("map-view");
-const SIZE = 600;
+// As wide as it is shown, so that the letters are as large as everywhere.
+let size = 600;
 let view = { x: -1.15, y: -1.15, span: 2.3 };
 let words = [];
 let choose = () => {};
@@ -11,17 +12,18 @@ let marked = new Set();
 let middle = "";
 
 const element = (name) => document.createElementNS("http://www.w3.org/2000/svg", name);
-const at = ({ x, y }) => [(x - view.x) / view.span * SIZE, (y - view.y) / view.span * SIZE];
+const at = ({ x, y }) => [(x - view.x) / view.span * size, (y - view.y) / view.span * size];
 
 // Draws the words that have room, those of interest first, then the more frequent ones.
 function draw() {
+  size = svg.clientWidth || size;
   const taken = [];
   const interest = (word) => (word === middle ? 0 : marked.has(word) ? 1 : 2);
   const order = words.map((place, i) => ({ ...place, i })).sort((a, b) => interest(a.word) - interest(b.word) || a.i - b.i);
   const shown = [];
   for (const place of order) {
     const [x, y] = at(place);
-    if (x < -40 || x > SIZE + 40 || y < -10 || y > SIZE + 10) continue;
+    if (x < -40 || x > size + 40 || y < -10 || y > size + 10) continue;
     const half = 4.2 * place.word.length + 6;
     const collides = taken.some(([a, b, c]) => Math.abs(a - x) < half + c && Math.abs(b - y) < 15);
     if (collides && interest(place.word) === 2) {
@@ -38,7 +40,7 @@ function draw() {
     text.dataset.word = place.word;
     shown.push(text);
   }
-  svg.setAttribute("viewBox", `0 0 ${SIZE} ${SIZE}`);
+  svg.setAttribute("viewBox", `0 0 ${size} ${size}`);
   svg.replaceChildren(...shown);
 }
 
@@ -65,7 +67,7 @@ export function mark(word, neighbours) {
   const place = words.find((place) => place.word === word);
   if (place) {
     const [x, y] = at(place);
-    if (x < 0 || y < 0 || x > SIZE || y > SIZE) view = { ...view, x: place.x - view.span / 2, y: place.y - view.span / 2 };
+    if (x < 0 || y < 0 || x > size || y > size) view = { ...view, x: place.x - view.span / 2, y: place.y - view.span / 2 };
   }
   draw();
 }
@@ -105,4 +107,5 @@ export function start(chosen) {
     }
   });
   find("map-home").addEventListener("click", home);
+  addEventListener("resize", draw);
 }
