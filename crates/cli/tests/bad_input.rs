@@ -8,8 +8,8 @@ use std::fs;
 
 /// All settings.
 const NAMES: &str = "augment.begin, augment.beta, augment.form, augment.gamma, augment.gradient, augment.loss, augment.target, augment.tau, average, batch, \
-    checkpoint.every_seconds, classifier_init, clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
-    data.vocab_size, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, precision, \
+    checkpoint.every_seconds, classifier_init, clip, data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
+    data.vocab_size, data.vocabulary, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, model, patience, precision, \
     second_training_epochs, seed, select, size, spare_vectors, unit_vectors, unroll, validation_streams, weight_decay";
 
 #[test]

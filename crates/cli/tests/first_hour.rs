@@ -136,6 +136,9 @@ fn unknown_words_do_not_win_a_rescoring() {
         let said = finish(command.arg(&model).arg(&list).args(options)).success().stdout;
         said.lines().map(|line| line.split(' ').filter_map(|x| x.parse::<f64>().ok()).sum()).collect::<Vec<f64>>()
     };
+    let mut as_json = bowline(["score", "--threads", "1", "--json"]);
+    let lines = finish(as_json.arg(&model).arg(&list)).success().stdout;
+    assert!(lines.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{lines}");
     let (plain, penalised) = (score(&[]), score(&["--unk-penalty", "2"]));
     assert!(
         (penalised[0] - plain[0] - 2.0).abs() < 1e-4 && (penalised[1] - plain[1]).abs() < 1e-9,

@@ -7,7 +7,7 @@ use super::predictor::{PredictorOptions, Setup};
 use super::print_json;
 use super::split::Source;
 use crate::options::{SplitOption, Threads};
-use crate::terminal::{Bar, grouped, note};
+use crate::terminal::{Bar, grouped, last_part, note};
 use anyhow::bail;
 use bowline::Error;
 use bowline::corpus::{Split, SplitName};
@@ -223,7 +223,9 @@ fn report(
         if evaluation.streams == 1 { "one stream".to_owned() } else { format!("{} streams", evaluation.streams) };
     let mut out = stdout();
     let label = source.label(part, split);
-    writeln!(out, "{model} on {} ({label}), state {state}, {streams}", source.name)?;
+    // What was not asked for by its path is called by its name.
+    let data = if options.data.is_some() { source.name.as_str() } else { last_part(&source.name) };
+    writeln!(out, "{model} on {data} ({label}), state {state}, {streams}")?;
     if let Some(settings) = recency {
         writeln!(out, "  with a recency cache, {settings}")?;
     }

@@ -5,7 +5,7 @@
 //! leave few steps an epoch.
 
 use crate::options::TrainOptions;
-use crate::terminal::{grouped, note};
+use crate::terminal::grouped;
 use bowline::config::{Config, DataConfig};
 use bowline::corpus::Survey;
 use bowline::data;
@@ -20,7 +20,7 @@ const PATIENCE: u32 = 5;
 
 /// The vocabulary: as asked for, or without words that were seen once if nobody has chosen one. Returns what is in the text
 /// if it is one of the user's own.
-pub fn data(options: &TrainOptions, data: &mut DataConfig) -> anyhow::Result<Option<Survey>> {
+pub fn data(options: &TrainOptions, data: &mut DataConfig, notes: &mut Vec<String>) -> anyhow::Result<Option<Survey>> {
     data.vocab_size = options.vocab_size.unwrap_or(0);
     data.min_count = options.min_count.unwrap_or(0);
     data.tokenize = options.tokenize;
@@ -33,7 +33,7 @@ pub fn data(options: &TrainOptions, data: &mut DataConfig) -> anyhow::Result<Opt
     }
     let survey = Survey::of(Path::new(&data.source), data.tokenize, 0)?;
     if let (true, Some(example)) = (survey.looks_untokenised(), &survey.attached_example) {
-        note(format_args!(
+        notes.push(format!(
             "the text does not look tokenised: `{}` and {} more words have punctuation attached\n  \
              try: --tokenize, which splits it off and lower-cases the words",
             super::printable(example),
@@ -43,7 +43,7 @@ pub fn data(options: &TrainOptions, data: &mut DataConfig) -> anyhow::Result<Opt
     let chosen = options.vocab_size.is_some() || options.min_count.is_some() || options.vocab.is_some();
     if !chosen && !survey.has_unk && survey.singletons > 0 {
         data.min_count = 2;
-        note(format_args!(
+        notes.push(format!(
             "words seen once in training become <unk>: {} of {}; --min-count 1 keeps them",
             grouped(survey.singletons),
             grouped(survey.types)
@@ -53,7 +53,7 @@ pub fn data(options: &TrainOptions, data: &mut DataConfig) -> anyhow::Result<Opt
 }
 
 /// Streams and patience, unless they are given.
-pub fn network(options: &TrainOptions, config: &mut Config, survey: &Survey) {
+pub fn network(options: &TrainOptions, config: &mut Config, survey: &Survey, notes: &mut Vec<String>) {
     let given = |key: &str| options.settings.iter().any(|s| s.split('=').next().is_some_and(|k| k.trim() == key));
     if !given("patience") && options.patience.is_none() {
         config.patience = PATIENCE;
@@ -61,7 +61,7 @@ pub fn network(options: &TrainOptions, config: &mut Config, survey: &Survey) {
     let fitting = survey.train_tokens() / (STEPS * config.unroll.max(1));
     if !given("batch") && fitting < config.batch {
         config.batch = fitting.max(FEWEST_STREAMS).min(config.batch);
-        note(format_args!(
+        notes.push(format!(
             "{} streams (--set batch): the text has {} words",
             config.batch,
             grouped(survey.train_tokens())

@@ -13,6 +13,7 @@ use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
 use bowline::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use clap::Args;
+use clap::builder::ArgPredicate;
 use format::Format;
 use std::io::{BufWriter, stdout};
 use std::path::{Path, PathBuf};
@@ -30,8 +31,11 @@ pub struct ScoreOptions {
     #[arg(value_name = "FILE", default_value = "-")]
     pub files: Vec<PathBuf>,
     /// How to print the answers
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, value_enum, default_value = "text", default_value_if("json", ArgPredicate::IsPresent, "json"))]
     pub format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Carry the state from line to line, instead of reading each line as the beginning of a text; with kaldi and rnnlm,
     /// from the first hypothesis of an utterance to the next utterance
     #[arg(long)]

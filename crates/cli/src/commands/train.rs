@@ -17,19 +17,21 @@ use std::process::ExitCode;
 pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
     let session = Session { threads: options.threads.get(), isa: Isa::detect() };
     if options.model == ModelName::Kn {
-        let config = ngram_config(options)?;
-        let mut watch = Terminal::new(Interrupt::listen(), "");
+        let (config, notes) = ngram_config(options)?;
+        let mut watch = Terminal::new(Interrupt::listen(), "").saying(notes);
         let outcome = run::start_ngram(&options.out, &config, session, &mut watch)?;
         return report(&options.out, outcome, options.json);
     }
-    let config = config(options)?;
-    let mut terminal = Terminal::new(Interrupt::listen(), "");
+    let (config, notes) = config(options)?;
+    let mut terminal = Terminal::new(Interrupt::listen(), "").saying(notes);
     let mut watch = TensorBoard::beside(&mut terminal, &options.out, options.tensorboard);
     let outcome = run::start(&options.out, &config, session, &mut watch)?;
     report(&options.out, outcome, options.json)
 }
 
-fn config(options: &TrainOptions) -> anyhow::Result<Config> {
+/// The settings of a network, and what is to be said about how they were chosen.
+fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
+    let mut notes = Vec::new();
     if options.order.is_some() || !options.prune.is_empty() {
         let option = if options.order.is_some() { "--order" } else { "--prune" };
         bail!("`{option}`: a network has no n-grams\n  try: `--model kn`, or leave it out");
@@ -44,19 +46,20 @@ fn config(options: &TrainOptions) -> anyhow::Result<Config> {
     config.seed = options.seed.unwrap_or(config.seed);
     config.patience = options.patience.unwrap_or(config.patience);
     config.precision = options.precision.map_or(config.precision, Precision::from);
-    if let Some(survey) = fit::data(options, &mut config.data)? {
-        fit::network(options, &mut config, &survey);
+    if let Some(survey) = fit::data(options, &mut config.data, &mut notes)? {
+        fit::network(options, &mut config, &survey, &mut notes);
     }
     let mut config = config.with(&options.settings)?;
     if options.second_training && config.second_training_epochs == 0 {
         config.second_training_epochs = config.epochs;
     }
     config.validate()?;
-    Ok(config)
+    Ok((config, notes))
 }
 
 /// The settings of an n-gram model. What only a network has is refused.
-fn ngram_config(options: &TrainOptions) -> anyhow::Result<NgramConfig> {
+fn ngram_config(options: &TrainOptions) -> anyhow::Result<(NgramConfig, Vec<String>)> {
+    let mut notes = Vec::new();
     let given = [
         ("--size", options.size.is_some()),
         ("--epochs", options.epochs.is_some()),
@@ -72,11 +75,11 @@ fn ngram_config(options: &TrainOptions) -> anyhow::Result<NgramConfig> {
         );
     }
     let mut data = DataConfig { source: source(&options.data), ..DataConfig::default() };
-    fit::data(options, &mut data)?;
+    fit::data(options, &mut data, &mut notes)?;
     let mut config = NgramConfig::new(options.order.unwrap_or(run::DEFAULT_ORDER), data);
     config.prune.clone_from(&options.prune);
     config.validate()?;
-    Ok(config)
+    Ok((config, notes))
 }
 
 /// A known name, or a path made absolute so that `resume` finds it from anywhere.

@@ -62,12 +62,19 @@ pub struct Terminal {
     /// Put before every line: the model's name where several are trained.
     label: String,
     epochs: u32,
+    /// Said when the run begins, and not at all if it does not.
+    before: Vec<String>,
 }
 
 impl Terminal {
     pub fn new(interrupt: Interrupt, label: &str) -> Terminal {
         let label = if label.is_empty() { String::new() } else { format!("{label:<14}") };
-        Terminal { interrupt, bar: None, drawn: Instant::now(), label, epochs: 0 }
+        Terminal { interrupt, bar: None, drawn: Instant::now(), label, epochs: 0, before: Vec::new() }
+    }
+
+    /// The same with lines to be said when the run begins.
+    pub fn saying(self, before: Vec<String>) -> Terminal {
+        Terminal { before, ..self }
     }
 
     fn line(&self, text: &str) {
@@ -97,6 +104,11 @@ impl Terminal {
     }
 }
 
+/// A corpus by name, or by the last part of its path.
+pub fn last_part(data: &str) -> &str {
+    data.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(data)
+}
+
 /// `/55` after an epoch, where it is known.
 fn of(epochs: u32) -> String {
     if epochs > 0 { format!("/{epochs}") } else { String::new() }
@@ -112,6 +124,10 @@ impl Watch for Terminal {
         match event {
             Event::Start { model, data, vocab, words, unseen, parameters, epochs, memory, machine, .. } => {
                 self.epochs = *epochs;
+                for text in std::mem::take(&mut self.before) {
+                    self.line(&text);
+                }
+                let data = last_part(data);
                 self.line(&format!(
                     "{model} on {data}: {} training words, vocabulary {}, {} parameters, {epochs} epoch{}, about {} MB, {machine}",
                     grouped(words[0]),
