@@ -174,7 +174,8 @@ fn standing(run: &RunRecord) -> Option<(String, String)> {
 
 /// What a run was made of.
 pub fn run_section(run: &RunRecord) -> Section {
-    let (mut facts, mut hashes): (Vec<(String, String)>, Vec<(String, String)>) = Default::default();
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut hashes: Vec<(String, String)> = Vec::new();
     let mut hash = |name: String, value: &str| hashes.push((name, value.to_owned()));
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact("state", run.progress());
