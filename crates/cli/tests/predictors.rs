@@ -84,7 +84,7 @@ fn how_many_units_to_keep_is_found_kept_and_used() {
 fn mixtures_are_fitted_on_valid_and_used_elsewhere() {
     let place = Place::new();
     let run = place.trained("run");
-    let mut kn = bowline(["train", "--model", "kn", "--data"]);
+    let mut kn = bowline(["train", "--model", "kn", "--min-count", "1", "--data"]);
     finish(kn.arg(place.path("corpus")).arg("--out").arg(place.path("kn"))).success();
     let kn = place.path("kn");
     let on_valid = |models: &[&Path], flags: &[&str]| {
