@@ -44,6 +44,21 @@ pub enum Event {
         step: u64,
         /// The epoch it goes on in, from 1.
         epoch: u32,
+        /// Epochs of both trainings; 0 in the logs of earlier versions.
+        #[serde(default)]
+        epochs: u32,
+        /// Whether the training is over, and only the final evaluation is done again.
+        #[serde(default)]
+        over: bool,
+    },
+    /// A run was asked to stop, and everything is saved. When the run is resumed, this line goes.
+    Stop {
+        /// Seconds since 1970.
+        time: u64,
+        /// Steps done.
+        step: u64,
+        /// The epoch it is in, from 1.
+        epoch: u32,
     },
     /// Some training steps.
     Progress(Progress),

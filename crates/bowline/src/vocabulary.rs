@@ -116,32 +116,7 @@ impl Vocabulary {
     /// The vocabulary in the bytes of a `vocab.txt`; `path` is for the messages. Strict, since a word lost or shifted
     /// by a line would give every later word the vector of another.
     pub fn from_text(path: &Path, bytes: &[u8]) -> Result<Vocabulary> {
-        let fail = |line: usize, problem: String| Err(Error::corpus_line(path, line, problem, SAVED_VOCABULARY));
-        let text = match std::str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => {
-                let (line, problem) = not_utf8(bytes, error.valid_up_to());
-                return fail(line, problem);
-            }
-        };
-        if text.is_empty() {
-            return Err(Error::corpus(path, "the vocabulary is empty", SAVED_VOCABULARY));
-        }
-        let mut words: Vec<Box<str>> = Vec::new();
-        let mut ids = HashMap::new();
-        for (index, word) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
-            let line = index + 1;
-            if word.is_empty() {
-                return fail(line, "the line is empty; each line must hold one word".to_owned());
-            }
-            if word.contains(char::is_whitespace) {
-                return fail(line, format!("the word `{}` contains white space", word.escape_debug()));
-            }
-            if let Some(first) = ids.insert(Box::from(word), index as u32) {
-                return fail(line, format!("the word `{word}` is there twice, first on line {}", first + 1));
-            }
-            words.push(word.into());
-        }
+        let (words, ids) = read_words(path, bytes, SAVED_VOCABULARY)?;
         let unk = ids.get(UNK).copied();
         match ids.get(EOS).copied() {
             Some(eos) => Ok(Vocabulary { words, ids, counts: None, eos, unk }),
@@ -153,15 +128,43 @@ impl Vocabulary {
         }
     }
 
+    /// The vocabulary of a list of words that somebody made, one a line: `<eos>` and `<unk>` are added where they are
+    /// missing.
+    pub fn from_list(path: &Path, bytes: &[u8]) -> Result<Vocabulary> {
+        let (mut words, mut ids) = read_words(path, bytes, "one word a line, each once")?;
+        let mut place = |special: &str| match ids.get(special) {
+            Some(&id) => id,
+            None => {
+                let id = words.len() as u32;
+                words.push(special.into());
+                ids.insert(special.into(), id);
+                id
+            }
+        };
+        let (eos, unk) = (place(EOS), Some(place(UNK)));
+        Ok(Vocabulary { words, ids, counts: None, eos, unk })
+    }
+
+    /// The same vocabulary with the counts of a training text.
+    pub(crate) fn counted(mut self, text: &[u32]) -> Vocabulary {
+        let mut counts = vec![0; self.words.len()];
+        for &id in text {
+            counts[id as usize] += 1;
+        }
+        self.counts = Some(counts);
+        self
+    }
+
     /// The vocabulary of a corpus whose splits together hold `words` (in the order of their first appearance, train
     /// first), each `counts` times in the training text, `<eos>` among them at least once. `limit` is the largest
-    /// number of words to keep, `<eos>` and `<unk>` included.
+    /// number of words to keep, `<eos>` and `<unk>` included; words seen less than `min_count` times go too.
     ///
     /// Also returns what became of each of `words`.
     pub(crate) fn choose(
         words: &[Box<str>],
         counts: &[u64],
         limit: Option<usize>,
+        min_count: u64,
     ) -> Result<(Vocabulary, Vec<Choice>)> {
         if let Some(limit) = limit
             && limit < SMALLEST_LIMIT
@@ -176,13 +179,16 @@ impl Vocabulary {
         let place = |special: &str| words.iter().position(|word| **word == *special);
         let (eos, unk) = (place(EOS), place(UNK));
         let seen = counts.iter().filter(|&&count| count > 0).count();
-        let needs_unk = unk.is_some() || seen < words.len() || seen > limit;
+        let rare = |word: usize| counts[word] < min_count && Some(word) != eos && Some(word) != unk;
+        let needs_unk = unk.is_some() || seen < words.len() || seen > limit || (0..words.len()).any(rare);
 
         let mut regular: Vec<usize> =
             (0..words.len()).filter(|&word| counts[word] > 0 && Some(word) != eos && Some(word) != unk).collect();
         regular.sort_by_key(|&word| (std::cmp::Reverse(counts[word]), word));
         let room = limit - 1 - usize::from(needs_unk);
-        let cut = regular.split_off(room.min(regular.len()));
+        // The rarest stand last.
+        let frequent = regular.partition_point(|&word| !rare(word));
+        let cut = regular.split_off(room.min(frequent));
 
         // (count, order among equals, the word of the corpus it is); an added special word comes after all others.
         let mut chosen: Vec<(u64, usize, Option<usize>, &str)> =
@@ -220,6 +226,40 @@ impl Vocabulary {
     }
 }
 
+/// Words, and the id of each.
+type Words = (Vec<Box<str>>, HashMap<Box<str>, u32>);
+
+/// The words of a file with one on each line, and the line of each, from 0; `advice` is for the messages.
+fn read_words(path: &Path, bytes: &[u8], advice: &str) -> Result<Words> {
+    let fail = |line: usize, problem: String| Err(Error::corpus_line(path, line, problem, advice));
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let (line, problem) = not_utf8(bytes, error.valid_up_to());
+            return fail(line, problem);
+        }
+    };
+    if text.is_empty() {
+        return Err(Error::corpus(path, "the vocabulary is empty", advice));
+    }
+    let mut words: Vec<Box<str>> = Vec::new();
+    let mut ids = HashMap::new();
+    for (index, word) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
+        let line = index + 1;
+        if word.is_empty() {
+            return fail(line, "the line is empty; each line must hold one word".to_owned());
+        }
+        if word.contains(char::is_whitespace) {
+            return fail(line, format!("the word `{}` contains white space", word.escape_debug()));
+        }
+        if let Some(first) = ids.insert(Box::from(word), index as u32) {
+            return fail(line, format!("the word `{word}` is there twice, first on line {}", first + 1));
+        }
+        words.push(word.into());
+    }
+    Ok((words, ids))
+}
+
 /// What becomes of a word of the corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
@@ -243,6 +283,10 @@ mod tests {
     use super::*;
 
     fn choose(text: &str, unseen: &[&str], limit: Option<usize>) -> Vocabulary {
+        choose_frequent(text, unseen, limit, 0)
+    }
+
+    fn choose_frequent(text: &str, unseen: &[&str], limit: Option<usize>, min_count: u64) -> Vocabulary {
         let mut words: Vec<Box<str>> = Vec::new();
         let mut counts: Vec<u64> = Vec::new();
         for word in text.split(' ') {
@@ -258,7 +302,7 @@ mod tests {
             words.push(word.into());
             counts.push(0);
         }
-        Vocabulary::choose(&words, &counts, limit).unwrap().0
+        Vocabulary::choose(&words, &counts, limit, min_count).unwrap().0
     }
 
     fn words(vocabulary: &Vocabulary) -> Vec<&str> {
@@ -295,8 +339,26 @@ mod tests {
     }
 
     #[test]
+    fn words_seen_too_rarely_become_unk_and_train_it() {
+        let vocabulary = choose_frequent("a b b c c c <eos> d", &[], None, 2);
+        assert_eq!(words(&vocabulary), ["c", "b", "<unk>", "<eos>"]);
+        assert_eq!(vocabulary.counts(), Some(&[3, 2, 2, 1][..]), "<unk> has the counts of a and d");
+        assert_eq!(words(&choose_frequent("a a b b <eos>", &[], None, 2)), ["a", "b", "<eos>"], "nothing is rare");
+        assert_eq!(words(&choose_frequent("a a b b b c <eos>", &[], Some(3), 2)), ["b", "<unk>", "<eos>"], "both cut");
+    }
+
+    #[test]
+    fn a_list_of_words_becomes_a_vocabulary() {
+        let list = |text: &str| Vocabulary::from_list(Path::new("words"), text.as_bytes());
+        assert_eq!(words(&list("the\ncat\n").unwrap()), ["the", "cat", "<eos>", "<unk>"]);
+        assert_eq!(words(&list("<unk>\nthe\n<eos>\n").unwrap()), ["<unk>", "the", "<eos>"]);
+        let error = list("the\nthe\n").unwrap_err().to_string();
+        assert!(error.starts_with("words:2: the word `the` is there twice, first on line 1\n"), "{error}");
+    }
+
+    #[test]
     fn a_limit_without_room_is_refused() {
-        let error = Vocabulary::choose(&["a".into(), EOS.into()], &[1, 1], Some(2)).unwrap_err();
+        let error = Vocabulary::choose(&["a".into(), EOS.into()], &[1, 1], Some(2), 0).unwrap_err();
         assert_eq!(
             error.to_string(),
             "setting `vocab_size`: 2 is too small: `<eos>`, `<unk>` and at least one word must have room\n  \

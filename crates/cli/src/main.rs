@@ -10,14 +10,13 @@ mod screen;
 mod terminal;
 
 use bowline_kernels::Isa;
-use clap::Parser;
 use options::{Command, Options};
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     heed_file_size_limit();
-    let error = match run(Options::parse()) {
+    let error = match run(Options::read()) {
         Ok(code) => return code,
         Err(error) => error,
     };
@@ -51,6 +50,8 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Recipes(options) => commands::recipes::run(&options),
         Command::Resume(options) => commands::resume::run(&options),
         Command::Branch(options) => commands::branch::run(&options),
+        Command::Runs(options) => commands::runs::run(&options),
+        Command::Settings(options) => commands::settings::run(&options),
         Command::Eval(options) => commands::eval::run(&options),
         Command::Next(options) => commands::next::run(&options),
         Command::Subspace(options) => commands::subspace::run(&options),

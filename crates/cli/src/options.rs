@@ -5,14 +5,16 @@ use crate::commands::reproduce::ReproduceOptions;
 use crate::commands::subspace::SubspaceOptions;
 use crate::terminal::note;
 use bowline::config::{ModelKind, Precision, Size};
+use clap::builder::PossibleValuesParser;
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::TypedValueParser;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::sync::Once;
 
-/// Trains, evaluates and uses word-level language models on ordinary CPUs.
+/// Train, evaluate and serve word-level language models on CPUs.
 ///
-/// It reproduces "Tying Word Vectors and Word Classifiers" (Inan, Khosravi, Socher 2017). Start with `bowline demo`.
+/// Implements "Tying Word Vectors and Word Classifiers" (Inan, Khosravi and Socher, 2017). Start with `bowline demo`.
 #[derive(Parser)]
 #[command(name = "bowline", version, max_term_width = 100)]
 pub struct Options {
@@ -25,56 +27,74 @@ pub struct Options {
     pub isa: String,
 }
 
+impl Options {
+    /// What was asked for on the command line. A number with a sign is a value, not an option.
+    pub fn read() -> Options {
+        fn signed(command: clap::Command) -> clap::Command {
+            let takes_value = |arg: &clap::Arg| arg.get_action().takes_values();
+            command
+                .mut_args(|arg| if takes_value(&arg) { arg.allow_negative_numbers(true) } else { arg })
+                .mut_subcommands(signed)
+        }
+        let matches = signed(Options::command()).get_matches();
+        Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
 #[derive(Subcommand)]
 pub enum Command {
-    /// Train the four models on the built-in corpus and compare them (a few minutes)
+    /// Train the paper's four models on a built-in corpus and compare them
     Demo(DemoOptions),
     /// Train a model
     Train(TrainOptions),
-    /// The models that `--model` takes, with their size, published perplexity and cost
+    /// List the models that `--model` takes, with their size, published perplexity and cost
     Recipes(crate::commands::recipes::RecipesOptions),
-    /// Go on with a run that was stopped, or look at one that is over
+    /// Resume a run that was stopped or killed
     Resume(ResumeOptions),
-    /// Go on from where a run is in a new one, with other settings
+    /// Start a new run from another run's last checkpoint, with other settings
     Branch(BranchOptions),
-    /// The perplexity of a model on a corpus
+    /// List the runs in a folder: state, model, epoch, perplexity, time left
+    Runs(crate::commands::runs::RunsOptions),
+    /// List every setting that --set takes, with its default and meaning
+    Settings(crate::commands::settings::SettingsOptions),
+    /// Compute perplexity, with caches, dynamic evaluation and mixtures
     Eval(crate::commands::eval::EvalOptions),
-    /// The most likely next words after a phrase
+    /// Show the most likely next words after a phrase
     Next(crate::commands::next::NextOptions),
-    /// The distance between a model's word vectors and its classifier (appendix B of the paper)
+    /// Measure the distance between word vectors and classifier (appendix B of the paper)
     Subspace(SubspaceOptions),
-    /// The paper's tables and figures, cell by cell, beside the paper's numbers
+    /// Reproduce the paper's tables and figures
     Reproduce(ReproduceOptions),
-    /// A page with the curves and results of runs, beside the paper's
+    /// Write an HTML report about runs: results, curves, the paper's numbers
     Report(crate::commands::report::ReportOptions),
-    /// How likely sentences are, word by word
+    /// Score sentences: log-probabilities word by word
     Score(crate::commands::score::ScoreOptions),
-    /// Search n-best lists anew with a model
+    /// Rescore n-best lists
     Rescore(crate::commands::rescore::RescoreOptions),
-    /// Let a text go on by itself
+    /// Generate text
     Generate(crate::commands::generate::GenerateOptions),
-    /// The words whose vectors are nearest to a word's
+    /// List the nearest words by their vectors
     Neighbours(crate::commands::neighbours::NeighboursOptions),
-    /// The likeliest next words of two models side by side
+    /// Compare the predictions of two models
     Compare(crate::commands::compare::CompareOptions),
-    /// Answer over HTTP, with a page to play with
+    /// Serve models over HTTP: a completions API and a web page
     Serve(crate::commands::serve::ServeOptions),
-    /// Get or check the public corpora
+    /// Download, check, split and inspect corpora
     Data(DataOptions),
-    /// Write an n-gram model as an ARPA file, or read one
+    /// Read and write n-gram models as ARPA files
     Arpa(ArpaOptions),
-    /// How fast training is on this machine
+    /// Measure training speed on this machine
     Bench(BenchOptions),
-    /// Write a model as a file for other tools
+    /// Export a model to ONNX
     Export(crate::commands::export::ExportOptions),
-    /// Make a model's folder of what PyTorch saved
+    /// Import a PyTorch model from safetensors
     Import(crate::commands::import::ImportOptions),
-    /// Write the curves of runs for TensorBoard
+    /// Write the curves of runs as TensorBoard files
     #[command(name = "tensorboard")]
     TensorBoard(crate::commands::tensorboard::TensorBoardOptions),
-    /// Print the completions of a shell
+    /// Print shell completions
     Completions(crate::commands::completions::CompletionsOptions),
-    /// Print the manual page, or write those of all commands
+    /// Print or write the manual pages
     Man(crate::commands::man::ManOptions),
 }
 
@@ -150,6 +170,13 @@ impl From<PrecisionName> for Precision {
     }
 }
 
+/// The models that are networks.
+pub fn networks() -> impl TypedValueParser<Value = ModelName> {
+    let names = ModelName::value_variants().iter().filter(|name| **name != ModelName::Kn);
+    PossibleValuesParser::new(names.filter_map(ModelName::to_possible_value).collect::<Vec<_>>())
+        .try_map(|name| ModelName::from_str(&name, false))
+}
+
 /// Seeds that `config.toml` can hold: whole numbers of TOML have a sign.
 pub fn seed() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(0..=i64::MAX as u64)
@@ -157,7 +184,7 @@ pub fn seed() -> RangedU64ValueParser {
 
 #[derive(Args)]
 pub struct Threads {
-    /// Threads to use; the result is the same with any number [default: all cores]
+    /// Threads to use; results do not depend on it [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
@@ -184,13 +211,13 @@ pub struct DemoOptions {
     /// Where the four runs and the results go
     #[arg(long, value_name = "DIR", default_value = "runs/demo")]
     pub out: PathBuf,
-    /// Everything random follows from it
+    /// Random seed
     #[arg(long, default_value_t = 1, value_parser = seed())]
     pub seed: u64,
     /// Passes over the training text
     #[arg(long, value_name = "N")]
     pub epochs: Option<u32>,
-    /// Throw away what an earlier demo left in --out
+    /// Delete the results of an earlier demo in --out first
     #[arg(long)]
     pub fresh: bool,
     #[command(flatten)]
@@ -214,34 +241,43 @@ pub struct TrainOptions {
     /// For kn: the length of the longest n-grams [default: 5]
     #[arg(long, value_name = "N")]
     pub order: Option<usize>,
-    /// The run's folder, which must not hold anything yet
+    /// For kn: leave out n-grams of 1, 2, .. words seen N times or less, as in 0,0,1 (like lmplz --prune)
+    #[arg(long, value_name = "N,N..", value_delimiter = ',')]
+    pub prune: Vec<u32>,
+    /// The run's folder; it must be new or empty
     #[arg(long, value_name = "RUN")]
     pub out: PathBuf,
     /// Passes over the training text
     #[arg(long, value_name = "N")]
     pub epochs: Option<u32>,
-    /// Everything random follows from it
+    /// Random seed
     #[arg(long, value_parser = seed())]
     pub seed: Option<u64>,
     /// Stop when validation has not improved for N epochs
     #[arg(long, value_name = "N")]
     pub patience: Option<u32>,
-    /// Train a second time from the final weights, with the learning rate reset (the paper's footnote)
+    /// Train a second time from the final weights with the learning rate reset (the paper's footnote)
     #[arg(long)]
     pub second_training: bool,
     /// Keep the N most frequent words, <unk> and <eos> among them
     #[arg(long, value_name = "N")]
     pub vocab_size: Option<usize>,
+    /// Words seen less than N times in training become <unk> [default: 2 for a text without <unk> of its own]
+    #[arg(long, value_name = "N")]
+    pub min_count: Option<u64>,
+    /// Use the words in FILE, one a line, and no others
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["vocab_size", "min_count"])]
+    pub vocab: Option<PathBuf>,
     /// Lower-case the text and split words from their punctuation
     #[arg(long)]
     pub tokenize: bool,
-    /// What the operands of matrix products are rounded to [default: f32]
+    /// Precision of matrix products [default: f32]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionName>,
-    /// Change a setting, for example keep=0.5 or augment.gamma=0.7
+    /// Change a setting, for example keep=0.5; `bowline settings` lists them
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Write the curves for TensorBoard too, into RUN/tensorboard; `resume` goes on with them
+    /// Also write the curves for TensorBoard, into RUN/tensorboard
     #[arg(long)]
     pub tensorboard: bool,
     #[command(flatten)]
@@ -255,7 +291,7 @@ pub struct TrainOptions {
 pub struct ResumeOptions {
     /// The run's folder
     pub run: PathBuf,
-    /// Write the curves for TensorBoard too, all of them from the beginning on, if the run has none yet
+    /// Also write the curves for TensorBoard, from the first epoch on
     #[arg(long)]
     pub tensorboard: bool,
     #[command(flatten)]
@@ -267,9 +303,9 @@ pub struct ResumeOptions {
 
 #[derive(Args)]
 pub struct BranchOptions {
-    /// The run to go on from, at its last checkpoint; it stays as it is
+    /// The run to start from; it is not changed
     pub run: PathBuf,
-    /// The new run's folder, which must not hold anything yet
+    /// The new run's folder; it must be new or empty
     #[arg(long, value_name = "RUN")]
     pub out: PathBuf,
     /// Change a setting, for example weight_decay=1e-4, or epochs=70 for a run that is over
@@ -301,6 +337,41 @@ pub enum DataAction {
     Get(CorpusOptions),
     /// Check the files that are there
     Verify(CorpusOptions),
+    /// Split a text into train.txt, valid.txt and test.txt (80%, 10% and 10% of its lines, in order)
+    Split(SplitOptions),
+    /// Show how much text there is, which words, and how many of them training does not see
+    Stats(StatsOptions),
+}
+
+#[derive(Args)]
+pub struct SplitOptions {
+    /// A text file, one sentence a line
+    pub file: PathBuf,
+    /// The folder for the three files
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Lower-case the text and split words from their punctuation
+    #[arg(long)]
+    pub tokenize: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct StatsOptions {
+    /// A text file, a folder with train/valid/test files, ptb, wikitext-2 or demo
+    #[arg(value_name = "DIR|FILE|NAME")]
+    pub data: String,
+    /// Lower-case the text and split words from their punctuation
+    #[arg(long)]
+    pub tokenize: bool,
+    /// How many of the most frequent words to show
+    #[arg(short, value_name = "N", default_value_t = 20)]
+    pub k: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]
@@ -332,7 +403,7 @@ pub struct BenchOptions {
     /// Training steps to measure [default: 20, 10 or 5 by size]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub steps: Option<u32>,
-    /// What the operands of matrix products are rounded to [default: f32]
+    /// Precision of matrix products [default: f32]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionName>,
     /// Change a setting, as for train

@@ -10,8 +10,8 @@ use std::fs;
 const NAMES: &str = "\
     activity.ar, activity.tar, augment.begin, augment.beta, augment.form, augment.gamma, augment.gradient, \
     augment.loss, augment.target, augment.tau, average, batch, checkpoint.every_seconds, classifier_init, \
-    clip, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, data.vocab_size, \
-    decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, \
+    clip, data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, data.vocab_size, \
+    data.vocabulary, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, \
     masks.input, masks.output, masks.projection, masks.state, masks.weights, masks.word, model, \
     network.activation, network.bias, network.coupled, network.depth, network.embedding, network.projection, \
     network.projection_activation, network.projection_bias, network.tied, network.unit, network.widths, \

@@ -32,10 +32,13 @@ fn the_page_predicts_colours_and_follows_a_training() {
     };
     let place = Place::new();
     let (one, two) = (place.trained("runs/one"), place.trained("runs/two"));
+    let mut kn = common::bowline(["train", "--model", "kn", "--min-count", "3", "--data"]);
+    common::finish(kn.arg(place.path("corpus")).arg("--out").arg(place.path("runs/kn"))).success();
     let server = Serving::new(&[&one, &two], ["--runs".as_ref(), place.path("runs").as_os_str()]);
     browser.open(&format!("http://{}/", server.address));
     browser.wait_for("document.documentElement.dataset.ready === 'yes'");
     types_a_phrase(&browser);
+    continues_a_text(&browser);
     pastes_a_text(&browser);
     looks_for_neighbours(&browser);
     follows_a_training(&browser, &place);
@@ -58,7 +61,7 @@ fn types_a_phrase(browser: &Browser) {
     }
     assert_eq!(browser.value("document.getElementById('next-model-1').value"), "two");
     // A click appends a word, and so does Tab; new predictions come.
-    browser.click("#next-list-1 li:nth-child(2) button");
+    browser.click("#next-list-1 button:not(:has(.special))");
     browser.wait_for(SETTLED);
     let grown = browser.value("document.getElementById('phrase').value");
     assert!(grown.as_str().unwrap().trim_end().len() > "bababa dobaba".len(), "{grown}");
@@ -69,6 +72,18 @@ fn types_a_phrase(browser: &Browser) {
         "Math.max(...[...document.querySelectorAll('#next .bars button')].map(b => +b.style.getPropertyValue('--share')))",
     );
     assert_eq!(share.as_f64(), Some(1.0));
+    // Bars stand after the words.
+    let after = "(() => { const [word, bar] = document.querySelector('#next-list-0 button').children; \
+                 return bar.className === 'bar' && bar.getBoundingClientRect().left >= word.getBoundingClientRect().right; })()";
+    assert_eq!(browser.value(after), true);
+    // Rare words can be hidden.
+    browser.click("#hide-unk");
+    browser.wait_for(SETTLED);
+    assert_eq!(
+        browser
+            .value("[...document.querySelectorAll('#next .bars .special')].some(w => w.textContent === 'a rare word')"),
+        false
+    );
     // A word that the model does not know is named.
     browser.type_into("#phrase", "zebra ");
     browser.wait_for("document.getElementById('next-note').textContent.includes('zebra')");
@@ -89,10 +104,57 @@ fn pastes_a_text(browser: &Browser) {
     browser.wait_for("/perplexity/.test(document.getElementById('surprise-sum').textContent)");
     browser.click("#surprise-words button");
     browser.wait_for("/bits, one in/.test(document.getElementById('surprise-detail').textContent)");
+    assert_eq!(
+        browser.value("document.querySelectorAll('#surprise-top button').length"),
+        6,
+        "what was expected, as bars"
+    );
+    // The unknown word is hatched, and the figures say what it costs.
+    let hatched = "getComputedStyle(document.querySelector('#surprise-words .unknown')).backgroundImage";
+    assert!(browser.value(hatched).as_str().unwrap().starts_with("repeating-linear-gradient"));
+    browser
+        .wait_for("/1unknown word.*perplexity without them/.test(document.getElementById('surprise-sum').textContent)");
+    // The example is the model's own validation text.
+    browser.click("#example");
+    browser.wait_for("document.getElementById('text').value.split('\\n').length === 3");
+    browser.wait_for(SETTLED);
+    assert_eq!(browser.value("document.querySelectorAll('#surprise-words .unknown').length"), 0);
+}
+
+/// A text goes on word by word, the same for the same seed.
+fn continues_a_text(browser: &Browser) {
+    browser.click("#tab-continue");
+    browser.type_into("#prompt", "bababa dobaba");
+    let tell = |seed: u32| {
+        browser.value("document.getElementById('seed').value = ''");
+        browser.type_into("#seed", &seed.to_string());
+        browser.click("#go");
+        browser.wait_for("document.querySelector('#told .drawn') && document.getElementById('halt').disabled");
+        browser.value("document.getElementById('told').textContent").as_str().unwrap().to_owned()
+    };
+    // Some seeds end the sentence at once.
+    let texts: Vec<String> = (1..=6).map(tell).collect();
+    assert!(texts.iter().all(|text| text.starts_with("bababa dobaba")), "{texts:?}");
+    let longest = (0..6).max_by_key(|&i| texts[i].len()).unwrap();
+    assert!(texts[longest].len() > "bababa dobaba ".len(), "{texts:?}");
+    assert!(texts.iter().any(|text| *text != texts[longest]), "{texts:?}");
+    assert_eq!(tell(longest as u32 + 1), texts[longest]);
 }
 
 fn looks_for_neighbours(browser: &Browser) {
     browser.click("#tab-neighbours");
+    // It starts with a word of its own, and a map with that word on it.
+    browser.wait_for("document.getElementById('word').value.length > 2");
+    browser.wait_for("document.querySelectorAll('#neighbours-list button').length === 15");
+    browser
+        .wait_for("document.querySelector('#map-view .middle')?.textContent === document.getElementById('word').value");
+    let far = browser.value("document.querySelector('#map-view .marked').dataset.word");
+    browser.value("document.querySelector('#map-view').dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))");
+    browser.click("#map-home");
+    browser.click("#neighbours-list li:first-child button");
+    browser.wait_for("document.querySelectorAll('#map-view .marked').length > 0");
+    assert!(far.as_str().is_some_and(|word| !word.is_empty()));
+    browser.value("document.getElementById('word').value = ''");
     browser.type_into("#word", "bababa");
     browser.wait_for("document.querySelectorAll('#neighbours-list button').length === 15");
     browser.type_into("#word", "qqqqqqqqqqqq");
@@ -112,11 +174,21 @@ impl Drop for Training {
 /// A run appears while the page looks on, and its curve grows.
 fn follows_a_training(browser: &Browser, place: &Place) {
     browser.click("#tab-curves");
-    browser.wait_for("document.querySelectorAll('#runs-table tbody tr').length === 2");
+    browser.wait_for("document.querySelectorAll('#runs-table tbody tr').length === 3");
+    // The n-gram model is a level with its name, the axes have titles, and its vocabulary is told apart.
+    assert_eq!(browser.value("document.querySelectorAll('#chart .level[data-run=kn]').length"), 1);
+    assert!(
+        browser
+            .value("document.getElementById('chart').textContent")
+            .as_str()
+            .unwrap()
+            .contains("validation perplexity")
+    );
+    assert_eq!(browser.value("document.querySelectorAll('#runs-table .other').length"), 1);
     let three = "document.querySelectorAll('#chart circle[data-run=three]').length";
     assert_eq!(browser.value(three), 0);
     let mut command = place.train("runs/three");
-    command.args(["--epochs", "100000"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(["--epochs", "100000", "--patience", "0"]).stdout(Stdio::null()).stderr(Stdio::null());
     let training = Training(command.spawn().unwrap());
     browser.wait_for(&format!("{three} > 0"));
     let first = browser.value(three);
@@ -138,10 +210,12 @@ fn fits_a_phone_in_both_themes(browser: &Browser) {
     let light = browser.value(paper);
     browser.set_dark(true);
     browser.wait_for(&format!("{paper} !== {light}"));
-    for tab in ["next", "surprise", "neighbours", "curves"] {
+    for tab in ["next", "continue", "surprise", "neighbours", "curves"] {
         browser.click(&format!("#tab-{tab}"));
         let width = browser.value("document.documentElement.scrollWidth");
         assert!(width.as_u64().unwrap() <= 390, "{tab} is {width} wide");
+        let cut = "[...document.querySelectorAll('main *, nav button')].filter(e => e.offsetParent && e.getBoundingClientRect().right > 391).length";
+        assert_eq!(browser.value(cut), 0, "something of {tab} is cut off");
     }
     browser.set_width(1100);
 }

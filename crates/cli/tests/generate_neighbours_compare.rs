@@ -131,7 +131,8 @@ fn neighbours_are_the_nearest_words() {
         let problem = format!("DIR/compass/vocab.txt: `{word}` is not among the model's 5 words");
         place.check_refusal(bowline(["neighbours"]).arg(&dir).arg(word), &problem, advice);
     };
-    refuse("North", "did you mean `north`?");
+    let capital = finish(bowline(["neighbours", "--json"]).arg(&dir).arg("North")).json();
+    assert_eq!(capital["word"], "north");
     refuse("noorth", "did you mean `north`?");
     refuse("zebra", "choose one of the words in this file");
     let tied = made_models::uniform(&place.path("tied"));

@@ -84,7 +84,7 @@ fn how_many_units_to_keep_is_found_kept_and_used() {
 fn mixtures_are_fitted_on_valid_and_used_elsewhere() {
     let place = Place::new();
     let run = place.trained("run");
-    let mut kn = bowline(["train", "--model", "kn", "--data"]);
+    let mut kn = bowline(["train", "--model", "kn", "--min-count", "1", "--data"]);
     finish(kn.arg(place.path("corpus")).arg("--out").arg(place.path("kn"))).success();
     let kn = place.path("kn");
     let on_valid = |models: &[&Path], flags: &[&str]| {
@@ -236,7 +236,7 @@ fn impossible_ways_are_refused() {
     place.check_refusal(
         bowline(["eval", "--dynamic", "--data"]).arg(&text).arg(&run),
         "DIR/corpus/test.txt: the rms form of dynamic evaluation needs the train part of a corpus, and this is one text",
-        "--data with a folder of train, valid and test files",
+        "leave --data out to use the text of the run, or give a folder made by `bowline data split`",
     );
     // Other words.
     fs::create_dir_all(place.path("others")).unwrap();

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 fn models(place: &Place) -> (PathBuf, PathBuf) {
     let (run, kn) = (place.trained("run"), place.path("kn"));
     let corpus = place.path("corpus");
-    finish(bowline(["train", "--model", "kn", "--data"]).arg(&corpus).arg("--out").arg(&kn)).success();
+    finish(bowline(["train", "--model", "kn", "--min-count", "1", "--data"]).arg(&corpus).arg("--out").arg(&kn))
+        .success();
     finish(bowline(["eval", "--threads", "1", "--dynamic", "--data"]).arg(&corpus).arg(&run)).success();
     (run, kn)
 }
@@ -113,7 +114,13 @@ fn ways_that_change_nothing_draw_the_same_text() {
 fn a_server_refuses_what_next_refuses_before_it_listens() {
     let place = Place::new();
     let (run, kn) = (place.trained("run"), place.path("kn"));
-    finish(bowline(["train", "--model", "kn", "--data"]).arg(place.path("corpus")).arg("--out").arg(&kn)).success();
+    finish(
+        bowline(["train", "--model", "kn", "--min-count", "1", "--data"])
+            .arg(place.path("corpus"))
+            .arg("--out")
+            .arg(&kn),
+    )
+    .success();
     // The port is taken: who complains about the flags has not tried to listen.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
@@ -144,7 +151,13 @@ fn an_n_gram_model_is_served_beside_a_network() {
     let place = Place::new();
     let run = place.trained("run");
     let kn = place.path("kn");
-    finish(bowline(["train", "--model", "kn", "--data"]).arg(place.path("corpus")).arg("--out").arg(&kn)).success();
+    finish(
+        bowline(["train", "--model", "kn", "--min-count", "1", "--data"])
+            .arg(place.path("corpus"))
+            .arg("--out")
+            .arg(&kn),
+    )
+    .success();
     let server = Serving::new(&[&run, &kn], [] as [&str; 0]);
     let models = http(&server.address, "GET", "/v1/models", None).1["data"].clone();
     assert_eq!((&models[0]["predictor"], &models[1]["predictor"]["title"]), (&Value::Null, &json!("KN-5")));

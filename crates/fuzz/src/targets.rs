@@ -189,13 +189,13 @@ pub fn nbest(bytes: &[u8]) {
 pub fn corpus(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tokenize in [false, true] {
-        let options = CorpusOptions { vocab_size: Some(20), tokenize };
+        let options = CorpusOptions { vocab_size: Some(20), tokenize, ..CorpusOptions::default() };
         if let Ok(corpus) = Corpus::from_texts(&text, &text, &text, options) {
             let _ = Phrase::new(&text, &corpus.vocabulary, tokenize);
         }
     }
     as_file("input.txt", bytes, |path| {
-        drop(Corpus::from_file(path, CorpusOptions { vocab_size: None, tokenize: true }))
+        drop(Corpus::from_file(path, CorpusOptions { tokenize: true, ..CorpusOptions::default() }))
     });
 }
 

@@ -189,7 +189,9 @@ fn points(event: &Event, last: u64) -> (u64, Vec<(&'static str, f64)>) {
             ],
         ),
         Event::End { test, .. } => (last, vec![("perplexity/test", *test)]),
-        Event::Start { .. } | Event::Resume { .. } | Event::SecondTraining { .. } => (last, Vec::new()),
+        Event::Start { .. } | Event::Resume { .. } | Event::Stop { .. } | Event::SecondTraining { .. } => {
+            (last, Vec::new())
+        }
     }
 }
 
@@ -229,7 +231,7 @@ impl Times {
                 self.epoch_began = self.now;
                 self.step = e.step;
             }
-            Event::End { time, .. } => self.now = self.now.max(*time as f64),
+            Event::Stop { time, .. } | Event::End { time, .. } => self.now = self.now.max(*time as f64),
             Event::SecondTraining { .. } => {}
         }
         self.now

@@ -147,7 +147,9 @@ impl Chart {
     fn look(&self, i: usize) -> (usize, usize) {
         let series = &self.series[i];
         let colour = series.colour.unwrap_or(i);
-        (colour % LOOKS, series.dash.unwrap_or(colour) % LOOKS)
+        // A series that stands alone is solid: there is nothing to tell it from.
+        let dash = if self.series.len() == 1 { 0 } else { colour };
+        (colour % LOOKS, series.dash.unwrap_or(dash) % LOOKS)
     }
 
     fn draw(&self, canvas: Canvas, class: &str) -> String {
@@ -158,7 +160,7 @@ impl Chart {
         };
         let plot = self.fit(canvas);
         let mut legend = Vec::new();
-        if self.series.len() > 1 || self.series.iter().any(|s| !s.name.is_empty() && s.name != self.title) {
+        if self.series.len() > 1 {
             legend.extend(self.series.iter().enumerate().map(entry));
         }
         if let Some(plot) = &plot {

@@ -167,7 +167,7 @@ impl Page {
             out += "</ol></nav>\n";
         }
         for (i, section) in self.sections.iter().enumerate() {
-            let blocks: String = section.blocks.iter().map(Block::html).collect();
+            let blocks = in_pairs(&section.blocks);
             out += &format!("<section id=\"s{}\">\n<h2>{}</h2>\n{blocks}</section>\n", i + 1, escape(&section.title));
         }
         out +=
@@ -193,6 +193,19 @@ impl Page {
             })
             .collect()
     }
+}
+
+/// The blocks of a section; figures that follow each other stand side by side where there is room.
+fn in_pairs(blocks: &[Block]) -> String {
+    let is_figure = |block: &Block| matches!(block, Block::Figure(_));
+    let together = |a: &Block, b: &Block| is_figure(a) && is_figure(b);
+    blocks
+        .chunk_by(together)
+        .map(|chunk| {
+            let html: String = chunk.iter().map(Block::html).collect();
+            if chunk.len() > 1 { format!("<div class=\"pairs\">\n{html}</div>\n") } else { html }
+        })
+        .collect()
 }
 
 /// The figures and tables of a block, as files with names of their own.

@@ -32,6 +32,8 @@ pub struct Beginning {
     pub vocab: usize,
     /// Words in the training, validation and test split.
     pub words: [usize; 3],
+    /// Words of the validation and test split that the vocabulary lacks.
+    pub unseen: [usize; 2],
     /// Trainable values.
     pub parameters: usize,
     /// Threads, instruction set, processor.
@@ -114,10 +116,12 @@ impl RunRecord {
     fn take(&mut self, event: Event) {
         let finished = self.summary.is_some();
         match event {
-            Event::Start { time, version, data_sha256, vocab, words, parameters, machine, .. } => {
-                self.beginning = Some(Beginning { time, version, data_sha256, vocab, words, parameters, machine });
+            Event::Start { time, version, data_sha256, vocab, words, unseen, parameters, machine, .. } => {
+                self.beginning =
+                    Some(Beginning { time, version, data_sha256, vocab, words, unseen, parameters, machine });
             }
             Event::Resume { .. } => self.resumed += 1,
+            Event::Stop { .. } => {}
             Event::Progress(last) if !finished => self.state = Stage::Within(last),
             Event::Progress(_) => {}
             Event::Epoch(end) => {

@@ -71,6 +71,13 @@ pub enum Cell {
         /// Digits after the point for people.
         decimals: usize,
     },
+    /// The best number of its column.
+    Best {
+        /// It.
+        value: f64,
+        /// Digits after the point for people.
+        decimals: usize,
+    },
     /// What was not run.
     Missing,
     /// What is not known yet, since its run goes on.
@@ -108,7 +115,7 @@ impl Cell {
     fn shown(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
-            Cell::Number { value, decimals } => number(*value, *decimals),
+            Cell::Number { value, decimals } | Cell::Best { value, decimals } => number(*value, *decimals),
             Cell::Difference { value, decimals } => {
                 let text = number(*value, *decimals);
                 let zero = text.chars().all(|c| matches!(c, '0' | '.'));
@@ -127,6 +134,7 @@ impl Cell {
             Cell::Text(text) => text.clone(),
             Cell::Missing | Cell::NotYet | Cell::Empty => String::new(),
             Cell::Number { value, decimals }
+            | Cell::Best { value, decimals }
             | Cell::Difference { value, decimals }
             | Cell::Quoted { value, decimals } => {
                 if !value.is_finite() {
@@ -181,7 +189,8 @@ impl Table {
         }
         out += "</tr></thead>\n<tbody>\n";
         for row in &self.rows {
-            out += "<tr>";
+            let best = row.iter().any(|cell| matches!(cell, Cell::Best { .. }));
+            out += if best { "<tr class=\"best\">" } else { "<tr>" };
             for (i, column) in self.columns.iter().enumerate() {
                 let cell = self.cell(row, i);
                 let class = match cell {
@@ -189,7 +198,11 @@ impl Table {
                     _ => right(column),
                 };
                 let (tag, scope) = if i == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
-                out += &format!("<{tag}{scope}{class}>{}</{tag}>", escape(&cell.shown()));
+                let shown = match cell {
+                    Cell::Best { .. } => format!("<strong>{}</strong>", escape(&cell.shown())),
+                    _ => escape(&cell.shown()).to_string(),
+                };
+                out += &format!("<{tag}{scope}{class}>{shown}</{tag}>");
             }
             out += "</tr>\n";
         }
@@ -238,7 +251,11 @@ impl Table {
         let rule = |column: &Column| if column.align == Align::Right { "---:" } else { "---" };
         out += &format!("|{}|\n", self.columns.iter().map(rule).collect::<Vec<_>>().join("|"));
         for row in &self.rows {
-            out += &line(&mut (0..self.columns.len()).map(|i| markdown_text(&self.cell(row, i).shown())));
+            let shown = |i: usize| match self.cell(row, i) {
+                best @ Cell::Best { .. } => format!("**{}**", best.shown()),
+                cell => markdown_text(&cell.shown()),
+            };
+            out += &line(&mut (0..self.columns.len()).map(shown));
         }
         for note in self.notes() {
             out += &format!("\n{}\n", markdown_text(note));

@@ -7,6 +7,7 @@ use super::record::{RunRecord, Stage};
 use super::table::{Cell, Column, Table};
 use super::text::{date, duration, number};
 use bowline::paper::BAND;
+use bowline::predictor::PredictorRow;
 use bowline::wording::grouped;
 
 /// A page that shows runs side by side: results, curves, ways of predicting where they were
@@ -17,7 +18,7 @@ pub fn training_page(runs: &[RunRecord]) -> Page {
         _ => format!("{} runs side by side", runs.len()),
     };
     let unfinished = runs.iter().filter(|run| run.summary.is_none()).count();
-    let lead = match (unfinished, runs.len()) {
+    let state = match (unfinished, runs.len()) {
         (0, 1) => "A finished run.".to_owned(),
         (0, n) => format!("{n} finished runs."),
         (1, 1) => "A run that is not finished, as far as it has got.".to_owned(),
@@ -28,10 +29,39 @@ pub fn training_page(runs: &[RunRecord]) -> Page {
     if !standings.is_empty() {
         results.extend([Block::Heading("Beside the paper".to_owned()), Block::Facts(standings)]);
     }
-    let mut sections = vec![Section::new("Results", results), curves_section(runs)];
+    let lead = finding(runs).map_or_else(|| state.clone(), |finding| format!("{finding} {state}"));
+    let mut sections = vec![Section::new("Results", results)];
     sections.extend(runs.iter().filter_map(predictors_section));
+    sections.push(curves_section(runs));
     sections.extend(runs.iter().map(run_section));
     Page { title, lead, sections }
+}
+
+/// The finished run with the lowest test perplexity.
+fn best(runs: &[RunRecord]) -> Option<&RunRecord> {
+    let finished = runs.iter().filter(|run| run.test().is_some_and(f64::is_finite));
+    finished.min_by(|a, b| a.test().unwrap_or(f64::INFINITY).total_cmp(&b.test().unwrap_or(f64::INFINITY)))
+}
+
+/// What came out, in a sentence: the best run, and how far it is from an n-gram model and from the paper.
+fn finding(runs: &[RunRecord]) -> Option<String> {
+    let run = best(runs)?;
+    let test = run.test()?;
+    let who = match runs {
+        [_] => format!("Test perplexity {}", number(test, 2)),
+        _ => format!("The best is {} with a test perplexity of {}", run.name, number(test, 2)),
+    };
+    let beside = |other: f64, name: &str| {
+        let percent = 100.0 * (test / other - 1.0);
+        let side = if percent < 0.0 { "below" } else { "above" };
+        format!("{}% {side} {name} ({})", number(percent.abs(), 1), number(other, 2))
+    };
+    let alone = |row: &&PredictorRow| row.technique.starts_with("KN") && row.technique.ends_with("alone");
+    let ngram = run.predictors.as_ref().and_then(|measured| measured.table.rows.iter().find(alone));
+    let mut distances: Vec<String> = ngram.map(|row| beside(row.test, "a Kneser-Ney model")).into_iter().collect();
+    distances.extend(run.expected().map(|paper| beside(paper.test, "the paper")));
+    let distances = if distances.is_empty() { String::new() } else { format!(", {}", distances.join(" and ")) };
+    Some(format!("{who}{distances}."))
 }
 
 /// The curves of runs: validation, training, divergence where a loss is augmented, learning rate.
@@ -52,31 +82,35 @@ fn data(run: &RunRecord) -> String {
 pub fn results_table(runs: &[RunRecord]) -> Table {
     let in_paper = runs.iter().any(|run| run.expected().is_some());
     let going_on = runs.iter().any(|run| run.summary.is_none());
-    let mut columns = vec![Column::text("run"), Column::text("model"), Column::text("data"), Column::text("size")];
-    for split in ["valid", "test"] {
-        columns.push(Column::number(split));
-        if in_paper {
-            columns.push(Column::number("paper").key(format!("paper_{split}")));
+    // What matters most stands first, where a telephone shows it.
+    let mut columns = vec![Column::text("run"), Column::number("valid"), Column::number("test"), Column::text("model")];
+    if in_paper {
+        for split in ["valid", "test"] {
+            columns.push(Column::number(format!("paper {split}")).key(format!("paper_{split}")));
             columns.push(Column::number("diff.").key(format!("difference_{split}")));
         }
-    }
-    if in_paper {
         columns.push(Column::text("band"));
     }
-    columns.extend([Column::number("epochs"), Column::number("seed")]);
+    columns.extend([Column::text("data"), Column::number("vocabulary"), Column::number("OOV, %").key("oov_percent")]);
+    columns.extend([Column::text("size"), Column::number("epochs"), Column::number("seed")]);
     if going_on {
         columns.push(Column::text("state"));
     }
     let row = |run: &RunRecord| {
         let paper = run.expected();
+        let is_best = runs.len() > 1 && best(runs).is_some_and(|best| best.dir == run.dir);
+        let perplexity = |value: Option<f64>| match value {
+            None => Cell::NotYet,
+            Some(value) if is_best => Cell::Best { value, decimals: 2 },
+            Some(value) => Cell::number(value, 2),
+        };
         let mut row = vec![
             Cell::text(run.name.clone()),
+            perplexity(run.valid()),
+            perplexity(run.test()),
             Cell::text(run.config.title()),
-            Cell::text(data(run)),
-            Cell::text(run.config.size()),
         ];
         for (ours, paper) in [(run.valid(), paper.map(|p| p.valid)), (run.test(), paper.map(|p| p.test))] {
-            row.push(ours.map_or(Cell::NotYet, |ours| Cell::number(ours, 2)));
             if in_paper {
                 // A run that goes on is not yet to be compared.
                 let over = ours.zip(paper).filter(|_| run.summary.is_some()).map(|(ours, paper)| ours - paper);
@@ -90,6 +124,15 @@ pub fn results_table(runs: &[RunRecord]) -> Table {
                 Some(comparison) => Cell::text(if comparison.inside { "inside" } else { "above" }),
             });
         }
+        row.push(Cell::text(data(run)));
+        row.extend(match &run.beginning {
+            Some(begin) => {
+                let oov = 100.0 * begin.unseen[1] as f64 / begin.words[2].max(1) as f64;
+                [Cell::number(begin.vocab as f64, 0), Cell::number(oov, 1)]
+            }
+            None => [Cell::Empty, Cell::Empty],
+        });
+        row.push(Cell::text(run.config.size()));
         row.extend([
             Cell::number(run.epochs.len() as f64, 0),
             run.config.seed().map_or(Cell::Empty, |seed| Cell::text(seed.to_string())),
@@ -135,6 +178,8 @@ fn standing(run: &RunRecord) -> Option<(String, String)> {
 /// What a run was made of.
 pub fn run_section(run: &RunRecord) -> Section {
     let mut facts: Vec<(String, String)> = Vec::new();
+    let mut hashes: Vec<(String, String)> = Vec::new();
+    let mut hash = |name: String, value: &str| hashes.push((name, value.to_owned()));
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact("state", run.progress());
     if let Stage::Within(last) = run.state {
@@ -155,11 +200,12 @@ pub fn run_section(run: &RunRecord) -> Section {
     }
     match (&run.summary, &run.beginning) {
         (Some(summary), _) => {
-            for (split, hash) in ["training", "validation", "test"].iter().zip(&summary.data_sha256) {
-                fact(&format!("SHA-256 of the {split} split"), hash.clone());
+            for (split, sha256) in ["training", "validation", "test"].iter().zip(&summary.data_sha256) {
+                hash(format!("the {split} split"), sha256);
             }
+            hash("the weights".to_owned(), &summary.weights_sha256);
         }
-        (None, Some(begin)) => fact("SHA-256 of the training split", begin.data_sha256.clone()),
+        (None, Some(begin)) => hash("the training split".to_owned(), &begin.data_sha256),
         (None, None) => {}
     }
     if let Some(config) = run.config.network().filter(|config| !config.origin.is_empty()) {
@@ -170,7 +216,6 @@ pub fn run_section(run: &RunRecord) -> Section {
     }
     if let Some(summary) = &run.summary {
         fact("best epoch", format!("{} of {}", summary.best_epoch, summary.epochs));
-        fact("SHA-256 of the weights", summary.weights_sha256.clone());
         fact("speed", format!("{} words a second", grouped(summary.timing.words_per_second.max(0.0) as usize)));
         fact("machine", summary.timing.machine.clone());
     } else if let Some(begin) = &run.beginning {
@@ -192,6 +237,7 @@ pub fn run_section(run: &RunRecord) -> Section {
     let settings = run.config.to_toml().unwrap_or_else(|error| error.to_string());
     let blocks = vec![
         Block::Facts(facts),
+        Block::Folded("Hashes (SHA-256)".to_owned(), vec![Block::Facts(hashes)]),
         Block::Folded("All settings (config.toml)".to_owned(), vec![Block::Verbatim(settings)]),
         Block::Folded("Every epoch".to_owned(), vec![epochs_table(run).into()]),
     ];

@@ -107,11 +107,22 @@ fn finished_and_unfinished_runs_stand_side_by_side() {
     }
     assert_eq!(
         fs::read_to_string(dir.path().join("out/results.csv")).unwrap(),
-        "run,model,data,size,valid,paper_valid,difference_valid,test,paper_test,difference_test,band,epochs,seed,state\n\
-         re<1>,VD-LSTM +RE,ptb,small,90,89.9,0.1,86,85.1,0.9,inside,2,1,finished\n\
-         going-on,VD-LSTM +REAL,ptb,small,170.25,86.3,,,82.7,,,2,1,not finished\n\
-         diverged,VD-LSTM +AL,ptb,small,inf,86.3,inf,inf,82.9,inf,above,2,1,finished\n"
+        "run,valid,test,model,paper_valid,difference_valid,paper_test,difference_test,band,data,vocabulary,oov_percent,\
+         size,epochs,seed,state\n\
+         re<1>,90,86,VD-LSTM +RE,89.9,0.1,85.1,0.9,inside,ptb,10000,0,small,2,1,finished\n\
+         going-on,170.25,,VD-LSTM +REAL,86.3,,82.7,,,ptb,10000,0,small,2,1,not finished\n\
+         diverged,inf,inf,VD-LSTM +AL,86.3,inf,82.9,inf,above,ptb,10000,0,small,2,1,finished\n"
     );
+    // The page begins with the finding, marks the best row and keeps hashes folded.
+    let lead = html.split("class=\"lead\">").nth(1).unwrap();
+    assert!(
+        lead.starts_with("The best is re&lt;1&gt; with a test perplexity of 86.00, 1.1% above the paper (85.10)."),
+        "{lead:.300}"
+    );
+    assert_eq!(html.matches("<tr class=\"best\">").count(), 1);
+    assert!(html.contains("<strong>86.00</strong>"));
+    let before = html.split("the weights</dt>").next().unwrap();
+    assert!(before.rfind("<details>") > before.rfind("</details>"), "hashes are folded");
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub use qualitative::{Tendencies, neighbours, tendencies};
 pub use theory::figure1;
 
 use bowline::config::{Config, ModelKind, Size, Training, preset};
+use bowline::data;
 use bowline::error::{Error, Result};
 use bowline::paper::WIKITEXT_2_HALVES;
 use bowline::run::RunFolder;
@@ -218,9 +219,13 @@ fn trainings(choice: &Choice, data: &[String], sizes: &[Size], models: &[ModelKi
 }
 
 fn training(choice: &Choice, data: &str, size: Size, model: ModelKind, run: u64) -> Cell {
-    let mut config = recipe::recipe(preset(size, model, data), choice.epochs);
+    // A folder with the files of a public corpus is that corpus, wherever it lies.
+    let name = data::recognise(Path::new(data)).map_or(data, |corpus| corpus.name);
+    let mut config = recipe::recipe(preset(size, model, name), choice.epochs);
     config.seed = choice.seed + run;
-    Cell { folder: folder(&config), config }
+    let folder = folder(&config);
+    config.data.source = data.to_owned();
+    Cell { folder, config }
 }
 
 /// The folder of a training.

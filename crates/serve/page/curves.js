@@ -4,7 +4,7 @@ import { find, make } from "./dom.js";
 import { ask, sentence } from "./server.js";
 
 const PERIOD = 2000;
-const [LEFT, BOTTOM, TOP, RIGHT] = [52, 34, 12, 14];
+const [LEFT, BOTTOM, TOP, RIGHT] = [70, 50, 12, 14];
 // Eight hues that stay apart for most colour-blind people, in two strengths for the two themes.
 const HUES = [205, 25, 145, 330, 50, 265, 180, 0];
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -44,12 +44,15 @@ function draw() {
   const which = document.querySelector("input[name=curve]:checked").value;
   const logarithmic = find("log-scale").checked;
   const shown = runs.map((run, index) => ({ run, index })).filter(({ run }) => !hidden.has(run.name));
-  const lines = shown.map(({ run, index }) => ({
+  // An n-gram model has no epochs: it is a level.
+  const levels = shown.filter(({ run }) => isNgram(run) && run.curve.length).map(({ run, index }) => ({ run, index, level: run.curve.at(-1)[which === "valid" ? 2 : 1] }));
+  const lines = shown.filter(({ run }) => !isNgram(run)).map(({ run, index }) => ({
     run, index,
     points: run.curve.map(([epoch, train, valid]) => [epoch, which === "valid" ? valid : train]).filter(([, y]) => y > 0),
     within: which === "train" ? run.points.filter(([, y]) => y > 0) : [],
   }));
   const all = lines.flatMap((line) => [...line.points, ...line.within]);
+  if (all.length === 0 && levels.length) all.push(...levels.map(({ level }) => [1, level]));
   const note = find("curves-note");
   if (all.length === 0) {
     find("chart").replaceChildren();
@@ -59,7 +62,7 @@ function draw() {
   }
   note.textContent = "";
   const xs = all.map(([x]) => x);
-  const ys = all.map(([, y]) => y);
+  const ys = [...all.map(([, y]) => y), ...levels.map(({ level }) => level)];
   // As wide as there is room, so that the letters are as large as everywhere.
   const WIDTH = Math.max(300, find("chart").clientWidth);
   const HEIGHT = Math.round(Math.min(420, Math.max(240, WIDTH * 0.45)));
@@ -80,9 +83,15 @@ function draw() {
   }
   const every = Math.max(1, Math.ceil((right - left) / 12));
   for (let epoch = left; epoch <= right; epoch += every) {
-    chart.append(svg("text", { x: x(epoch), y: HEIGHT - 12, "text-anchor": "middle" }, String(epoch)));
+    chart.append(svg("text", { x: x(epoch), y: HEIGHT - 30, "text-anchor": "middle" }, String(epoch)));
   }
-  chart.append(svg("text", { x: LEFT - 14, y: HEIGHT - 12, "text-anchor": "end" }, "epoch"));
+  const centre = TOP + (HEIGHT - TOP - BOTTOM) / 2;
+  chart.append(svg("text", { class: "axis", x: LEFT + (WIDTH - LEFT - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, "epoch"));
+  chart.append(svg("text", { class: "axis", x: 14, y: centre, "text-anchor": "middle", transform: `rotate(-90 14 ${centre})` }, which === "valid" ? "validation perplexity" : "training perplexity"));
+  for (const { run, index, level } of levels) {
+    chart.append(svg("line", { class: "level", x1: LEFT, x2: WIDTH - RIGHT, y1: y(level), y2: y(level), stroke: color(index), "data-run": run.name }));
+    chart.append(svg("text", { class: "axis", x: WIDTH - RIGHT, y: y(level) - 5, "text-anchor": "end" }, `${run.name} ${level.toFixed(1)}`));
+  }
   const path = (points) => points.map(([px, py], i) => `${i ? "L" : "M"}${x(px).toFixed(1)} ${y(py).toFixed(1)}`).join("");
   for (const { run, index, points, within } of lines) {
     if (within.length > 1) chart.append(svg("path", { class: "within", d: path(within), stroke: color(index) }));
@@ -96,14 +105,32 @@ function draw() {
   find("chart").replaceChildren(chart);
 }
 
+const isNgram = (run) => run.model === "kn" || run.model === "ngram";
+
+// The vocabulary that most runs have: the perplexities of others cannot be compared with theirs.
+function usualVocabulary() {
+  const counts = new Map();
+  for (const { vocabulary } of runs) counts.set(vocabulary, (counts.get(vocabulary) || 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0];
+}
+
 function duration(seconds) {
   if (!(seconds > 0)) return "";
   const minutes = Math.round(seconds / 60);
   return minutes < 1 ? `${Math.round(seconds)} s` : minutes < 90 ? `${minutes} min` : `${(minutes / 60).toFixed(1)} h`;
 }
 
+function vocabulary(run, usual) {
+  const other = run.vocabulary !== usual;
+  const text = run.vocabulary.toLocaleString("en") + (other ? " \u2260" : "");
+  const title = other ? "another vocabulary than the other runs: the perplexities cannot be compared" : "";
+  return make("td", { className: "number wide" + (other ? " other" : ""), title }, text);
+}
+
 function table() {
   const number = (text) => make("td", { className: "number" }, text);
+  const cell = (text) => make("td", { className: "number wide" }, text);
+  const usual = usualVocabulary();
   find("runs-table").hidden = runs.length === 0;
   find("runs-table").tBodies[0].replaceChildren(...runs.map((run, index) => {
     const box = make("input", { type: "checkbox", checked: !hidden.has(run.name), onchange: () => {
@@ -118,13 +145,14 @@ function table() {
     const best = run.curve.length ? Math.min(...run.curve.map((point) => point[2])) : null;
     const row = make("tr", {},
       make("td", {}, make("label", {}, box, " ", mark, run.name)),
-      make("td", {}, run.model), make("td", {}, run.data.split("/").at(-1)),
+      make("td", {}, run.model), make("td", { className: "wide" }, run.data.split("/").at(-1)),
+      vocabulary(run, usual),
       make("td", { className: running ? "running" : "" }, state),
-      number(`${run.position.toFixed(running ? 2 : 0)} of ${run.epochs}`),
+      cell(`${run.position.toFixed(running ? 2 : 0)} of ${run.epochs}`),
       number(run.result ? run.result[0].toFixed(2) : best ? best.toFixed(2) : ""),
       number(run.result ? run.result[1].toFixed(2) : ""),
-      number(running && run.words_per_second ? Math.round(run.words_per_second).toLocaleString("en") : ""),
-      number(running ? duration(run.eta_seconds) : ""));
+      cell(running && run.words_per_second ? Math.round(run.words_per_second).toLocaleString("en") : ""),
+      cell(running ? duration(run.eta_seconds) : ""));
     row.dataset.run = run.name;
     return row;
   }));

@@ -34,7 +34,8 @@ export function settled(milliseconds, elements, work) {
 export function showBars(list, rows) {
   list.replaceChildren(...rows.map((row) => {
     const word = make("span", { className: row.special ? "special" : "" }, row.word);
-    const button = make("button", { type: "button", onclick: row.choose }, word, make("span", { className: "value" }, row.value));
+    const bar = make("span", { className: "bar", "aria-hidden": "true" });
+    const button = make("button", { type: "button", onclick: row.choose }, word, bar, make("span", { className: "value" }, row.value));
     button.style.setProperty("--share", Math.max(0, Math.min(1, row.share)));
     return make("li", {}, button);
   }));

@@ -3,11 +3,12 @@
 import { find } from "./dom.js";
 import { ask, sentence } from "./server.js";
 import * as next from "./next.js";
+import * as proceed from "./continue.js";
 import * as surprise from "./surprise.js";
 import * as neighbours from "./neighbours.js";
 import * as curves from "./curves.js";
 
-const parts = { next, surprise, neighbours, curves };
+const parts = { next, continue: proceed, surprise, neighbours, curves };
 const tabs = [...document.querySelectorAll("[role=tab]")];
 
 function open(name, focus) {

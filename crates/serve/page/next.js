@@ -36,8 +36,12 @@ const update = settled(120, sides.map((side) => side.list), async (outdated) => 
   try {
     const text = phrase.value;
     const used = sides.filter((side) => side.select.value);
-    const answers = await Promise.all(used.map((side) => ask("/api/next", { model: side.select.value, text, k: 12 })));
+    const hides = find("hide-unk").checked;
+    const answers = await Promise.all(used.map((side) => ask("/api/next", { model: side.select.value, text, k: hides ? 13 : 12 })));
     if (outdated()) return;
+    for (const answer of answers) {
+      answer.next = answer.next.filter(({ word }) => !hides || word !== "<unk>").slice(0, 12);
+    }
     const largest = Math.max(...answers.map((answer) => answer.next[0]?.probability || 0)) || 1;
     used.forEach((side, i) => show(side, answers[i].next, largest));
     const unknown = [...new Set(answers.flatMap((answer) => answer.unknown))];
@@ -60,6 +64,7 @@ export function start(models) {
     sides[1].list.closest("article").hidden = true;
   }
   phrase.addEventListener("input", update);
+  find("hide-unk").addEventListener("change", update);
   phrase.addEventListener("keydown", (event) => {
     const atEnd = phrase.selectionStart === phrase.value.length && phrase.value !== "";
     if (event.key === "Tab" && !event.shiftKey && !event.ctrlKey && !event.altKey && atEnd && sides[0].first) {

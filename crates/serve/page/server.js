@@ -57,5 +57,25 @@ export async function ask(path, body) {
   }
 }
 
+// Sends a request whose answer comes bit by bit, as server-sent events, and calls `each` with every bit.
+export async function stream(path, body, signal, each) {
+  const headers = { "content-type": "application/json", ...(key ? { authorization: "Bearer " + key } : {}) };
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  if (!response.ok) {
+    const answer = await response.json().catch(() => ({}));
+    throw new Refusal(response.status, answer.error?.message || "The server answered " + response.status + ".");
+  }
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line.startsWith("data: ") && line !== "data: [DONE]") each(JSON.parse(line.slice(6)));
+    }
+  }
+}
+
 // An error as a sentence for people, or nothing where it is shown elsewhere.
 export const sentence = (error) => (error instanceof Refusal ? error.message.split("\n")[0] : "");

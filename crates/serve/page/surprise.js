@@ -1,21 +1,31 @@
 // A text with each word coloured by its surprise: minus the binary logarithm of its probability.
 
-import { find, make, settled, spoken } from "./dom.js";
+import { find, make, settled, showBars, spoken } from "./dom.js";
 import { ask, sentence } from "./server.js";
 
 const STEPS = [0, 2, 4, 6, 8, 10, 12, 14];
 const MOST = 14;
-const EXAMPLE = "the company said it expects to report a loss for the third quarter\n" +
-  "analysts said the stock market fell sharply on monday because of purple elephants";
 
 const heat = (bits) => Math.min(1, Math.max(0, bits) / MOST);
 const text = find("text");
 
+// What is said of a chosen word, and the words that were expected in its place as bars.
+function choose(word, bits) {
+  find("surprise-detail").textContent = detail(word, bits);
+  const most = word.top[0]?.[1] || 1;
+  showBars(find("surprise-top"), word.top.map(([other, probability]) => ({
+    word: spoken(other),
+    special: other.startsWith("<"),
+    share: probability / most,
+    value: `${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)}\u2009%`,
+    choose: () => {},
+  })));
+}
+
 function detail(word, bits) {
-  const top = word.top.map(([other, probability]) => `${spoken(other)} ${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)}\u2009%`).join(", ");
   const shown = word.word === "<eos>" ? "the end of the sentence" : `\u201c${word.word}\u201d`;
   const unknown = word.unknown ? ", which the model does not know and reads as a rare word," : "";
-  return `${shown}${unknown}: ${bits.toFixed(1)} bits, one in ${Math.round(2 ** bits).toLocaleString("en")}. Expected here: ${top}.`;
+  return `${shown}${unknown}: ${bits.toFixed(1)} bits, one in ${Math.round(2 ** bits).toLocaleString("en")}. Expected here:`;
 }
 
 function wordButton(word) {
@@ -26,7 +36,7 @@ function wordButton(word) {
     className: (word.unknown ? "unknown" : "") + (end ? " end" : ""),
     title: `${bits.toFixed(1)} bits`,
     "aria-label": `${end ? "end of sentence" : word.word}, ${bits.toFixed(1)} bits`,
-    onclick: () => { find("surprise-detail").textContent = detail(word, bits); },
+    onclick: () => choose(word, bits),
   }, end ? "\u00b6" : word.word);
   button.style.setProperty("--heat", heat(bits).toFixed(3));
   return button;
@@ -34,20 +44,23 @@ function wordButton(word) {
 
 const update = settled(250, [find("surprise-words")], async (outdated) => {
   const [words, sum, note] = [find("surprise-words"), find("surprise-sum"), find("surprise-detail")];
+  find("surprise-top").replaceChildren();
   if (!text.value.trim()) {
     for (const element of [words, sum, note]) element.replaceChildren();
     return;
   }
   try {
-    const answer = await ask("/api/score", { model: find("surprise-model").value, text: text.value.trimEnd(), carry: true, top: 4 });
+    const answer = await ask("/api/score", { model: find("surprise-model").value, text: text.value.trimEnd(), carry: true, top: 6 });
     if (outdated()) return;
-    const unknown = answer.words.filter((word) => word.unknown).length;
+    const known = answer.words.filter((word) => !word.unknown);
+    const unknown = answer.words.length - known.length;
+    const ofKnown = Math.exp(-known.reduce((all, word) => all + word.logprob, 0) / Math.max(1, known.length));
     const figure = (value, name) => make("span", {}, make("strong", {}, value), name);
     sum.replaceChildren(
       figure(answer.perplexity.toFixed(1), "perplexity"),
       figure((-answer.logprob / Math.LN2 / answer.tokens).toFixed(2), "bits a word"),
       figure(String(answer.tokens), answer.tokens === 1 ? "word" : "words and line ends"),
-      ...(unknown ? [figure(String(unknown), "unknown")] : []),
+      ...(unknown ? [figure(String(unknown), unknown === 1 ? "unknown word" : "unknown words"), figure(ofKnown.toFixed(1), "perplexity without them")] : []),
     );
     const lines = [[]];
     for (const word of answer.words) {
@@ -73,9 +86,18 @@ export function start(models) {
     return step;
   }));
   text.addEventListener("input", update);
-  find("example").addEventListener("click", () => {
-    text.value = EXAMPLE;
-    update();
+  find("example").addEventListener("click", async () => {
+    try {
+      const answer = await ask("/api/example?model=" + encodeURIComponent(find("surprise-model").value));
+      if (answer.lines.length === 0) {
+        find("surprise-detail").textContent = "The text that this model was trained on is not here any more. Paste one of your own.";
+        return;
+      }
+      text.value = answer.lines.join("\n");
+      update();
+    } catch (error) {
+      find("surprise-detail").textContent = sentence(error);
+    }
   });
 }
 

@@ -6,9 +6,10 @@ use crate::engine::{Draw, Job, Part, Sequence};
 use crate::fields::Fields;
 use crate::problem::Problem;
 use crate::prompt::{self, Pieces};
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use bowline::loaded_model::LoadedModel;
+use bowline::run::OwnText;
 use bowline::score::{Sampling, similar_spelling};
 use bowline::vocabulary::EOS;
 use serde_json::{Value, json};
@@ -17,33 +18,41 @@ use tokio::time::Instant;
 
 /// The most words in an answer that lists words.
 const MOST_WORDS: usize = 1000;
+/// Lines of an example.
+const EXAMPLE_LINES: usize = 3;
 
 /// `GET /v1/models`.
 pub async fn models(State(app): Shared) -> Response {
-    let models: Vec<Value> = app
-        .models
-        .iter()
-        .map(|served| {
-            let model = served.model();
-            let mut card = json!({
-                "id": served.name, "object": "model", "created": app.started, "owned_by": "bowline",
-                "kind": model.kind, "vocabulary": model.vocabulary.len(), "tokenize": model.tokenize,
-            });
-            if let Some(params) = model.params() {
-                let spec = params.spec();
-                card["hidden"] = spec.width().into();
-                card["layers"] = spec.layers.len().into();
-                card["tied"] = spec.output.tied.into();
-                card["parameters"] = spec.parameters().into();
-            }
-            if !served.side_by_side {
-                let ensemble = &served.ensemble;
-                card["predictor"] = json!({"title": ensemble.title(), "details": ensemble.details()});
-            }
-            card
-        })
-        .collect();
+    let models: Vec<Value> = (0..app.models.len()).map(|number| card(&app, number)).collect();
     json(&json!({"object": "list", "data": models, "runs": app.runs.is_some()}))
+}
+
+/// `GET /v1/models/{id}`.
+pub async fn model(State(app): Shared, Path(name): Path<String>) -> Result<Response, Problem> {
+    let number = app.model(Some(&name))?;
+    Ok(json(&card(&app, number)))
+}
+
+/// What is said of a model.
+fn card(app: &App, number: usize) -> Value {
+    let served = &app.models[number];
+    let model = served.model();
+    let mut card = json!({
+        "id": served.name, "object": "model", "created": app.started, "owned_by": "bowline",
+        "kind": model.kind, "vocabulary": model.vocabulary.len(), "tokenize": model.tokenize,
+    });
+    if let Some(params) = model.params() {
+        let spec = params.spec();
+        card["hidden"] = spec.width().into();
+        card["layers"] = spec.layers.len().into();
+        card["tied"] = spec.output.tied.into();
+        card["parameters"] = spec.parameters().into();
+    }
+    if !served.side_by_side {
+        let ensemble = &served.ensemble;
+        card["predictor"] = json!({"title": ensemble.title(), "details": ensemble.details()});
+    }
+    card
 }
 
 /// The words a text is read as.
@@ -183,6 +192,42 @@ pub async fn neighbours(State(app): Shared, request: Request) -> Result<Response
     });
     let (word, found) = found.await.map_err(|_| Problem::internal("the search was given up"))?;
     Ok(json(&json!({"model": app.models[number].name, "word": word, "neighbours": found})))
+}
+
+/// `GET /api/map`: the most frequent words, placed by the two directions in which their vectors differ most.
+pub async fn map(State(app): Shared, request: Request) -> Result<Response, Problem> {
+    let fields = app.fields(request).await?;
+    let fields = Fields(&fields);
+    fields.only(&["model", "k"])?;
+    let number = app.model(fields.text("model")?)?;
+    let model = Arc::clone(app.models[number].model());
+    let k = fields.count("k", 1, MOST_WORDS)?.unwrap_or(400);
+    let found = tokio::task::spawn_blocking(move || {
+        model.params().map(|params| bowline::score::word_map(params.embedding(), &model.vocabulary, k))
+    });
+    let words = found.await.map_err(|_| Problem::internal("the map was given up"))?.unwrap_or_default();
+    Ok(json(&json!({"model": app.models[number].name, "words": words})))
+}
+
+/// `GET /api/example`: a few lines of the validation text of the model's run, as the model reads them; nothing if the text is
+/// not there any more.
+pub async fn example(State(app): Shared, request: Request) -> Result<Response, Problem> {
+    let fields = app.fields(request).await?;
+    let fields = Fields(&fields);
+    fields.only(&["model"])?;
+    let number = app.model(fields.text("model")?)?;
+    let model = Arc::clone(app.models[number].model());
+    // Reads the corpus: not on the thread that answers everybody.
+    let lines = tokio::task::spawn_blocking(move || {
+        let corpus = OwnText::of(&model.folder).ok()??.corpus(&model.vocabulary).ok()?;
+        let eos = model.vocabulary.eos();
+        let fits = |line: &&[u32]| (6..=30).contains(&line.len());
+        let lines = corpus.valid.ids.split(|&id| id == eos).filter(fits).take(EXAMPLE_LINES);
+        let spell = |line: &[u32]| line.iter().map(|&id| model.vocabulary.word(id)).collect::<Vec<_>>().join(" ");
+        Some(lines.map(spell).collect::<Vec<_>>())
+    });
+    let lines = lines.await.map_err(|_| Problem::internal("the text was given up"))?.unwrap_or_default();
+    Ok(json(&json!({"model": app.models[number].name, "lines": lines})))
 }
 
 /// `/api/generate`: a text goes on, up to the end of its sentence.

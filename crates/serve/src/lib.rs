@@ -31,7 +31,7 @@ use engine::Engine;
 use guard::Guard;
 use metrics::Metrics;
 use problem::Problem;
-use runs::Runs;
+pub use runs::{Run, Runs};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

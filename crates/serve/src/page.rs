@@ -15,13 +15,15 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = include_str!("../page/icon.svg");
 
 /// Name, kind and text of each file that the page needs.
-const FILES: [(&str, &str, &str); 8] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("page.css", STYLE, include_str!("../page/page.css")),
     ("main.js", SCRIPT, include_str!("../page/main.js")),
     ("server.js", SCRIPT, include_str!("../page/server.js")),
     ("next.js", SCRIPT, include_str!("../page/next.js")),
     ("surprise.js", SCRIPT, include_str!("../page/surprise.js")),
     ("neighbours.js", SCRIPT, include_str!("../page/neighbours.js")),
+    ("map.js", SCRIPT, include_str!("../page/map.js")),
+    ("continue.js", SCRIPT, include_str!("../page/continue.js")),
     ("curves.js", SCRIPT, include_str!("../page/curves.js")),
     ("dom.js", SCRIPT, include_str!("../page/dom.js")),
 ];

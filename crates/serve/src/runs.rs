@@ -41,11 +41,13 @@ pub struct Run {
     pub model: String,
     /// The corpus.
     pub data: String,
+    /// Words in its vocabulary: perplexities over different ones cannot be compared.
+    pub vocabulary: usize,
     /// Epochs it is to have.
     pub epochs: u32,
     /// Steps in an epoch.
     pub steps_per_epoch: usize,
-    /// `running`, `done`, or `quiet` if nothing has been heard for longer than should be.
+    /// `running`, `done`, `stopped` by whoever started it, or `quiet` if nothing has been heard for longer than should be.
     pub state: &'static str,
     /// Seconds since the last word from it.
     pub quiet_seconds: u64,
@@ -76,6 +78,8 @@ struct Log {
     words_per_step: f64,
     interval: f64,
     last_step: u64,
+    /// Whether its last word was that it was asked to stop.
+    stopped: bool,
     /// Of every so many points one is kept.
     stride: u64,
     seen_points: u64,
@@ -175,7 +179,8 @@ impl Log {
     fn take(&mut self, event: &Event) {
         let run = &mut self.run;
         match event {
-            Event::Start { model, data, epochs, steps_per_epoch, words, .. } => {
+            Event::Start { model, data, epochs, steps_per_epoch, words, vocab, .. } => {
+                run.vocabulary = *vocab;
                 run.model.clone_from(model);
                 run.data.clone_from(data);
                 run.epochs = *epochs;
@@ -212,7 +217,9 @@ impl Log {
                 run.result = Some([*valid, *test]);
                 run.eta_seconds = 0.0;
             }
-            Event::Resume { .. } | Event::SecondTraining { .. } => {}
+            Event::Stop { .. } => self.stopped = true,
+            Event::Resume { .. } => self.stopped = false,
+            Event::SecondTraining { .. } => {}
         }
     }
 
@@ -220,6 +227,7 @@ impl Log {
     fn set_state(&mut self, quiet: f64) -> bool {
         let state = match self.run.result {
             Some(_) => "done",
+            None if self.stopped => "stopped",
             None if quiet < 60.0 + 4.0 * self.interval => "running",
             None => "quiet",
         };
@@ -283,6 +291,10 @@ mod tests {
         runs.look().unwrap();
         assert_eq!(runs.all()[0].points.len(), 5);
         assert!(runs.all()[0].curve.is_empty());
+
+        append(&log, "{\"event\":\"stop\",\"time\":2,\"step\":9,\"epoch\":1}\n");
+        runs.look().unwrap();
+        assert_eq!(runs.all()[0].state, "stopped");
 
         append(&log, r#"{"event":"end","time":2,"reason":"done","best_epoch":1,"valid":3.5,"test":4.5}"#);
         append(&log, "\n");

@@ -164,3 +164,25 @@ fn the_smaller_api_agrees() {
     let models = server.get("/v1/models").json();
     assert_eq!((&models["data"][0]["id"], &models["data"][1]["id"]), (&json!("one"), &json!("two")));
 }
+
+/// `client.models.retrieve(id)` of OpenAI's client.
+#[test]
+fn a_model_is_found_by_its_name() {
+    let server = Running::new();
+    let models = server.get("/v1/models").json();
+    for card in models["data"].as_array().unwrap() {
+        let path = format!("/v1/models/{}", card["id"].as_str().unwrap());
+        assert_eq!(server.get(&path).json(), *card);
+    }
+    assert_eq!(server.get("/v1/models/nobody").status, 404);
+}
+
+#[test]
+fn words_have_places_on_the_map() {
+    let server = Running::new();
+    let words = server.get("/api/map?k=3").json()["words"].clone();
+    assert_eq!(words.as_array().unwrap().len(), 3);
+    assert!(words[0]["x"].as_f64().unwrap().abs() <= 1.0 && words[0]["y"].as_f64().unwrap().abs() <= 1.0, "{words}");
+    // A model whose text is not at hand has no example, which is no error.
+    assert_eq!(server.get("/api/example").json()["lines"], json!([]));
+}

@@ -4,12 +4,14 @@ mod model;
 mod network;
 mod presets;
 mod set;
+mod settings;
 mod streams;
 
 pub use model::{ModelKind, RecipeName};
 pub use network::{NetworkConfig, StartConfig, UnitName};
 pub use presets::{Size, preset};
 pub(crate) use set::nearest;
+pub use settings::Setting;
 pub use streams::{ActivityConfig, StreamsConfig};
 
 use crate::error::{Error, Result};
@@ -115,6 +117,12 @@ pub struct DataConfig {
     pub source: String,
     /// Keep only so many words; 0 keeps all.
     pub vocab_size: usize,
+    /// Words seen less often than this in training become `<unk>`; 0 and 1 keep all.
+    #[serde(default)]
+    pub min_count: u64,
+    /// A file with the words of the vocabulary, one a line; empty to take them from the training text.
+    #[serde(default)]
+    pub vocabulary: String,
     /// Lower-case the text and split words from punctuation.
     pub tokenize: bool,
     /// Learn from a piece of the training text that begins with this word, from 0. The vocabulary is that of the whole.

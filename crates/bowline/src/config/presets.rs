@@ -85,14 +85,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         schedule: ScheduleConfig::default(),
         streams: StreamsConfig::default(),
         activity: ActivityConfig::default(),
-        data: DataConfig {
-            source: data.to_owned(),
-            vocab_size: 0,
-            tokenize: false,
-            train_start: 0,
-            train_words: 0,
-            valid_words: 0,
-        },
+        data: DataConfig { source: data.to_owned(), ..DataConfig::default() },
         // gamma: the middle of the paper's 0.5 .. 0.8 (PTB) and 1.0 .. 1.5 (WikiText-2)
         augment: AugmentConfig {
             tau: 20.0,

@@ -30,7 +30,7 @@ fn apply_one(config: &Config, setting: &str) -> Result<Config> {
     let slot = find(&mut table, key).ok_or_else(|| unknown(key, &known))?;
     let kind = slot.type_str();
     *slot = parse(slot, value)
-        .ok_or_else(|| Error::config(key, format!("`{value}` is not {}", plain(kind)), example(key, slot)))?;
+        .ok_or_else(|| Error::config(key, format!("`{value}` is not {}", plain(kind)), example(key, config)))?;
     let old = config.to_toml().unwrap_or_default();
     table.try_into().map_err(|e: toml::de::Error| {
         let now = old.lines().find(|l| l.starts_with(key.rsplit('.').next().unwrap_or(key))).unwrap_or_default();
@@ -76,8 +76,21 @@ fn plain(kind: &str) -> &str {
     }
 }
 
-fn example(key: &str, present: &Value) -> String {
-    format!("a value like the present one, `{key}={}`", present.to_string().trim_matches('"'))
+fn example(key: &str, config: &Config) -> String {
+    format!("a value like the present one, `{key}={}`", default_of(config, key).unwrap_or_default())
+}
+
+/// The value of a setting as text.
+pub(super) fn default_of(config: &Config, key: &str) -> Option<String> {
+    // By way of the text: a single-precision 0.7 is 0.7 there, and 0.699999988 as a double-precision value.
+    let mut table = config.to_toml().ok()?.parse::<Table>().ok()?;
+    Some(find(&mut table, key)?.to_string().trim_matches('"').to_owned())
+}
+
+/// The dotted names of all settings.
+#[cfg(test)]
+pub(super) fn names_of(config: &Config) -> Vec<String> {
+    config.to_toml().ok().and_then(|text| text.parse::<Table>().ok()).map_or_else(Vec::new, |table| names(&table, ""))
 }
 
 /// A value of the same type as the present one.
@@ -200,7 +213,7 @@ mod tests {
         );
         assert_eq!(
             message("keep=yes"),
-            "setting `keep`: `yes` is not a number\n  try: a value like the present one, `keep=0.699999988079071`"
+            "setting `keep`: `yes` is not a number\n  try: a value like the present one, `keep=0.7`"
         );
         assert_eq!(message("keep"), "setting `keep`: there is no value\n  try: `--set keep=VALUE`");
         assert!(message("augment.gradient=maybe").starts_with("setting `augment.gradient`: `maybe`: unknown variant"));

@@ -10,21 +10,26 @@
 //! A text is taken as it is, its words being what stands between white spaces, unless it is to be tokenized: then it is
 //! lower-cased and parted from its punctuation.
 
+mod detokenize;
 mod digest;
 mod layout;
 mod split;
+mod survey;
 mod text;
 mod tokenize;
 
 use std::collections::HashMap;
 use std::path::Path;
 
+pub use detokenize::Detokenizer;
 pub use layout::{SplitName, find_split, find_splits};
 pub use split::{Phrase, Split};
+pub use survey::{Part, Survey};
 
 pub(crate) use digest::{sha256_hex, sha256_of_file};
 pub(crate) use text::for_each_word_of_line;
 
+use crate::storage::atomic;
 use crate::vocabulary::{EOS, UNK, Vocabulary};
 use crate::{Error, Result};
 use text::Text;
@@ -33,10 +38,14 @@ use text::Text;
 const FEWEST_LINES: usize = 10;
 
 /// How a corpus is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorpusOptions {
     /// Keep only the most frequent words, so that the vocabulary has at most this many, `<eos>` and `<unk>` included.
     pub vocab_size: Option<usize>,
+    /// Words seen less often than this in the training split become `<unk>`; 0 and 1 keep all.
+    pub min_count: u64,
+    /// The words of this vocabulary, and no others, whatever the training split has.
+    pub vocabulary: Option<Vocabulary>,
     /// Lower-case the text and part it from its punctuation.
     pub tokenize: bool,
 }
@@ -81,15 +90,9 @@ impl Corpus {
     /// matter: lines drawn at random would put the neighbours of every test line into train.
     pub fn from_file(path: &Path, options: CorpusOptions) -> Result<Corpus> {
         let text = Text::read(path)?;
-        let lines = text.lines();
-        if lines < FEWEST_LINES {
-            return Err(Error::corpus(
-                path,
-                format!("{lines} lines are too few to split: 80% train, 10% valid and 10% test need {FEWEST_LINES}"),
-                "put one sentence on each line, or give a folder with train.txt, valid.txt and test.txt",
-            ));
-        }
-        let [train, valid, test] = &text.cut_at_lines(lines * 8 / 10, lines * 9 / 10);
+        let Some([train, valid, test]) = &parts(&text) else {
+            return Err(too_few_lines(path, text.lines()));
+        };
         Corpus::build([train, valid, test], options)
     }
 
@@ -112,6 +115,11 @@ impl Corpus {
     /// Numbers the words of all three texts as they come, then chooses the vocabulary from those of the first text, and
     /// renumbers.
     fn build(texts: [&Text; 3], options: CorpusOptions) -> Result<Corpus> {
+        if let Some(vocabulary) = options.vocabulary {
+            let [train, valid, test] = texts.map(|text| Split::encode(text, &vocabulary, options.tokenize));
+            let (train, valid, test) = (train?, valid?, test?);
+            return Ok(Corpus { vocabulary: vocabulary.counted(&train.ids), train, valid, test });
+        }
         let mut census = Census::default();
         let mut splits = texts.map(|text| census.take(text, options.tokenize));
         let mut counts = vec![0; census.numbers.len()];
@@ -121,7 +129,7 @@ impl Corpus {
         let words = census.words();
         check_two_words(&words, &counts, &splits[0])?;
 
-        let (vocabulary, choices) = Vocabulary::choose(&words, &counts, options.vocab_size)?;
+        let (vocabulary, choices) = Vocabulary::choose(&words, &counts, options.vocab_size, options.min_count)?;
         for split in &mut splits {
             let mut is_unseen = vec![false; words.len()];
             for id in &mut split.ids {
@@ -138,6 +146,44 @@ impl Corpus {
             (train.checked(&vocabulary)?, valid.checked(&vocabulary)?, test.checked(&vocabulary)?);
         Ok(Corpus { vocabulary, train, valid, test })
     }
+}
+
+/// The three parts of a plain text; `None` where it has too few lines.
+fn parts(text: &Text) -> Option<[Text; 3]> {
+    let lines = text.lines();
+    (lines >= FEWEST_LINES).then(|| text.cut_at_lines(lines * 8 / 10, lines * 9 / 10))
+}
+
+/// Splits a plain text file as a run would, into `train.txt`, `valid.txt` and `test.txt` in `dir`, and gives their numbers
+/// of lines. With `tokenize`, the words are lower-cased and parted from their punctuation.
+pub fn split_file(path: &Path, dir: &Path, tokenize: bool) -> Result<[usize; 3]> {
+    let text = Text::read(path)?;
+    let parts = parts(&text).ok_or_else(|| too_few_lines(path, text.lines()))?;
+    std::fs::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
+    let mut lines = [0; 3];
+    for ((part, name), lines) in parts.iter().zip(SplitName::ALL).zip(&mut lines) {
+        let file = dir.join(format!("{}.txt", name.as_str()));
+        if file.exists() {
+            return Err(Error::corpus(file, "there is such a file already", "another --out"));
+        }
+        *lines = part.lines();
+        let bytes = if tokenize { part.tokenized() } else { part.as_str().to_owned() };
+        atomic::write(file, |out| out.write_all(bytes.as_bytes()))?;
+    }
+    Ok(lines)
+}
+
+fn too_few_lines(path: &Path, lines: usize) -> Error {
+    Error::corpus(
+        path,
+        format!("{lines} lines are too few to split: 80% train, 10% valid and 10% test need {FEWEST_LINES}"),
+        "put one sentence on each line, or give a folder with train.txt, valid.txt and test.txt",
+    )
+}
+
+/// SHA-256 of the training part of a plain text file, where it can be split.
+pub(crate) fn train_sha256_of_file(path: &Path) -> Result<Option<String>> {
+    Ok(parts(&Text::read(path)?).map(|[train, ..]| train.sha256))
 }
 
 /// All different words of a corpus, numbered as they first appear.

@@ -40,7 +40,12 @@ impl Split {
         Split::encode(&Text::from_bytes(Path::new(name), text.into())?, vocabulary, tokenize)
     }
 
-    fn encode(text: &Text, vocabulary: &Vocabulary, tokenize: bool) -> Result<Split> {
+    /// Like [`Split::read`], for the bytes of a text, as standard input gives them.
+    pub fn from_bytes(name: &str, bytes: Vec<u8>, vocabulary: &Vocabulary, tokenize: bool) -> Result<Split> {
+        Split::encode(&Text::from_bytes(Path::new(name), bytes)?, vocabulary, tokenize)
+    }
+
+    pub(super) fn encode(text: &Text, vocabulary: &Vocabulary, tokenize: bool) -> Result<Split> {
         let unk = vocabulary.unk();
         let mut ids = Vec::new();
         let mut unseen = 0;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::*;
 
-const PLAIN: CorpusOptions = CorpusOptions { vocab_size: None, tokenize: false };
+const PLAIN: CorpusOptions = CorpusOptions { vocab_size: None, min_count: 0, vocabulary: None, tokenize: false };
 
 fn folder(train: &[u8], valid: &[u8], test: &[u8]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ fn without_unseen_words_there_is_no_unk() {
 
 #[test]
 fn a_limit_leaves_the_rare_words_to_unk_in_train_too() {
-    let options = CorpusOptions { vocab_size: Some(4), tokenize: false };
+    let options = CorpusOptions { vocab_size: Some(4), ..PLAIN };
     let corpus = Corpus::from_texts("a b b c c c\n", "a b c\n", "d c\n", options).unwrap();
     assert_eq!(words(&corpus), ["c", "b", "<eos>", "<unk>"]);
     assert_eq!(corpus.train.ids, [3, 1, 1, 0, 0, 0, 2]);
@@ -196,7 +196,7 @@ fn check_real(name: &str, words: usize, tokens: [usize; 3], lines: [usize; 3], m
 
     let again = Split::read(&find_split(&dir, SplitName::Test).unwrap(), &corpus.vocabulary, false).unwrap();
     assert_eq!(again, corpus.test, "a model's vocabulary reads the same text in the same way");
-    let smaller = Corpus::from_dir(&dir, CorpusOptions { vocab_size: Some(5000), tokenize: false }).unwrap();
+    let smaller = Corpus::from_dir(&dir, CorpusOptions { vocab_size: Some(5000), ..PLAIN }).unwrap();
     assert_eq!(smaller.vocabulary.len(), 5000);
     assert_eq!(smaller.valid.ids.len(), tokens[1]);
     assert!(smaller.valid.unseen > 0 && smaller.valid.unseen_types <= smaller.valid.unseen);

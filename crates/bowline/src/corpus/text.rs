@@ -92,6 +92,27 @@ impl Text {
         lines
     }
 
+    /// The text as it stands in the file.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The text as it is read by a model that tokenizes: words with one space between them.
+    pub fn tokenized(&self) -> String {
+        let mut out = String::with_capacity(self.text.len());
+        for line in self.each_line() {
+            let start = out.len();
+            for_each_token(line, |word| {
+                if out.len() > start {
+                    out.push(' ');
+                }
+                out.push_str(word);
+            });
+            out.push('\n');
+        }
+        out
+    }
+
     fn each_line(&self) -> impl Iterator<Item = &str> {
         self.text.split_terminator('\n')
     }

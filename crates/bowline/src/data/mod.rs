@@ -16,7 +16,7 @@ mod verify;
 pub use catalog::{CATALOG, KnownFile, Mirror, MirrorKind, PublicCorpus, by_name, half};
 pub use fetch::{FetchOptions, Progress, fetch};
 pub use folder::{Environment, Platform};
-pub use verify::{FileCheck, FileStatus, locate, verify};
+pub use verify::{FileCheck, FileStatus, locate, recognise, verify};
 
 #[cfg(test)]
 mod test_server;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Environment, KnownFile, PublicCorpus};
+use super::{CATALOG, Environment, KnownFile, PublicCorpus};
 use crate::corpus::sha256_of_file;
 use crate::{Error, Result};
 
@@ -48,6 +48,14 @@ fn check(file: &KnownFile, dir: &Path) -> Result<FileCheck> {
         Err(error) => return Err(Error::io(&path, "read")(error)),
     };
     Ok(FileCheck { name: file.name, path, status })
+}
+
+/// The public corpus whose files a folder holds, all of them as they should be.
+pub fn recognise(dir: &Path) -> Option<&'static PublicCorpus> {
+    let holds = |corpus: &&PublicCorpus| {
+        verify(corpus, dir).is_ok_and(|checks| checks.iter().all(|check| check.status == FileStatus::Ok))
+    };
+    CATALOG.iter().filter(|_| dir.is_dir()).find(holds)
 }
 
 /// The folder that `--data ptb` means, if the corpus is there, whole and unchanged.

@@ -79,9 +79,12 @@ impl ModelCard {
         }
 
         line("## Use\n".to_owned());
+        let evaluate = match self.origin {
+            None => "bowline eval .                  # on the test part of its own text, in the folder of its run",
+            Some(_) => "bowline eval . --data TEXT",
+        };
         line(format!(
-            "In this folder:\n\n```sh\nbowline eval . --data {} --split test\nbowline next . {} -k 10\n```\n",
-            shell_word(&self.data_name),
+            "In this folder:\n\n```sh\n{evaluate}\nbowline next . {} -k 10\n```\n",
             shell_word(&self.example),
         ));
         if a.as_paper().is_some() {
@@ -154,7 +157,7 @@ impl ModelCard {
         self.results(&mut line);
         self.made_of(&mut line);
         line(format!(
-            "\n## Use\n\nIn this folder:\n\n```sh\nbowline next . {} -k 10\nbowline arpa write . model.arpa.gz\n```\n",
+            "\n## Use\n\nIn this folder:\n\n```sh\nbowline eval .\nbowline next . {} -k 10\nbowline arpa write . model.arpa.gz\n```\n",
             shell_word(&self.example),
         ));
         line("## Files\n".to_owned());

@@ -21,6 +21,8 @@ pub(super) struct Grams {
     /// that n-grams at the beginning of a sentence keep their counts, since nothing can stand before them, is the custom of
     /// SRILM and KenLM).
     pub counts: Vec<u32>,
+    /// How often the n-gram stands in the text.
+    pub raw: Vec<u32>,
 }
 
 /// Counts the n-grams of 1 to `order` words. All `ids` are below `vocab`, and there are fewer than 2^32 - 1 of them.
@@ -62,10 +64,14 @@ pub(super) fn count(ids: &[u32], vocab: usize, eos: u32, order: usize) -> Vec<Gr
             longer[start as usize] = node as u32;
         }
         first.resize(parents + 1, grams.words.len() as u32);
+        levels[length - 2].raw = levels[length - 2].counts.clone();
         continuation_counts(&mut levels[length - 2].counts, &grams.suffix, length == 2);
         levels[length - 2].first = first;
         levels.push(grams);
         nodes = longer;
+    }
+    if let Some(longest) = levels.last_mut() {
+        longest.raw = longest.counts.clone();
     }
     levels
 }

@@ -25,5 +25,5 @@ pub(crate) mod tensors;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use kneser_ney::{Discounts, FALLBACK};
+pub use kneser_ney::{Discounts, FALLBACK, check_thresholds};
 pub use model::{MAX_ORDER, NgramModel, NgramState};

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::eval::{Evaluation, Score};
 use crate::event::{EpochEnd, Event};
 use crate::model_folder::{ModelCard, NgramFolder};
-use crate::ngram::{Discounts, MAX_ORDER, NgramModel};
+use crate::ngram::{Discounts, MAX_ORDER, NgramModel, check_thresholds};
 use crate::predictor::recency_cache::{self, Tuned};
 use crate::storage::{atomic, files};
 use bowline_kernels::model_name;
@@ -44,6 +44,9 @@ pub struct NgramConfig {
     pub model: String,
     /// Length of the longest n-grams.
     pub order: usize,
+    /// N-grams of each length that stand in the text so often or less are left out; the last holds for all longer ones.
+    #[serde(default)]
+    pub prune: Vec<u32>,
     /// The corpus.
     pub data: DataConfig,
 }
@@ -51,7 +54,7 @@ pub struct NgramConfig {
 impl NgramConfig {
     /// Settings for a corpus.
     pub fn new(order: usize, data: DataConfig) -> NgramConfig {
-        NgramConfig { version: VERSION, model: KIND.to_owned(), order, data }
+        NgramConfig { version: VERSION, model: KIND.to_owned(), order, prune: Vec::new(), data }
     }
 
     /// Checks every value; the error names the first impossible one.
@@ -64,6 +67,7 @@ impl NgramConfig {
             let advice = format!("a value from 1 to {MAX_ORDER}; {DEFAULT_ORDER} is the usual one");
             return Err(Error::config("order", format!("{} is impossible", self.order), advice));
         }
+        check_thresholds(&self.prune, self.order)?;
         let words = self.data.vocab_size;
         if words == 1 || words == 2 {
             let advice = "a value of at least 3, or 0 to keep all words";
@@ -141,7 +145,8 @@ fn build(
     let time = seconds_since_1970();
     let (vocabulary, train) = (&corpus.vocabulary, &corpus.train.ids);
     let counting = Instant::now();
-    let (model, discounts) = NgramModel::train(train, vocabulary.len(), vocabulary.eos(), config.order)?;
+    let (model, discounts) =
+        NgramModel::train_pruned(train, vocabulary.len(), vocabulary.eos(), config.order, &config.prune)?;
     let training = counting.elapsed().as_secs_f64();
     let mut log = Log::open(&folder.events(), 0)?;
     let mut emit = |event: Event, watch: &mut dyn Watch| -> Result<()> {
@@ -264,6 +269,10 @@ fn card_of(
 ) -> ModelCard {
     let data = describe::data_title(&config.data);
     let mut recipe = vec![("order".to_owned(), config.order.to_string())];
+    if !config.prune.is_empty() {
+        let shown: Vec<String> = config.prune.iter().map(u32::to_string).collect();
+        recipe.push(("pruned n-grams, by count and length".to_owned(), shown.join(", ")));
+    }
     for (d, ngrams) in discounts.iter().zip(model.ngrams()) {
         let [d1, d2, d3] = d.values;
         let fallback = if d.fallback { " (not estimated: too small a text)" } else { "" };

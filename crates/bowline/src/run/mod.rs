@@ -18,6 +18,7 @@ mod folder;
 mod kneser_ney;
 mod log;
 mod memory;
+mod own_text;
 mod setup;
 mod summary;
 mod train;
@@ -29,6 +30,7 @@ pub use checkpoint::{Best, CurvePoint, Position};
 pub use config::RunConfig;
 pub use folder::{LONGEST_LOG, RunFolder};
 pub use kneser_ney::{DEFAULT_ORDER, NgramConfig, start_ngram};
+pub use own_text::OwnText;
 pub use summary::{Summary, Timing};
 pub use train::{Outcome, Session, Watch, resume, start};
 
@@ -37,8 +39,10 @@ use crate::corpus::{Corpus, CorpusOptions};
 use crate::data;
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress};
+use crate::vocabulary::Vocabulary;
 use bowline_demo as demo;
 use bowline_kernels::Isa;
+use std::fs;
 use std::path::Path;
 
 /// All threads of the machine, with its best instructions.
@@ -83,7 +87,11 @@ pub fn open_corpus(config: &DataConfig) -> Result<Corpus> {
 
 fn open_whole(config: &DataConfig) -> Result<Corpus> {
     let vocab_size = (config.vocab_size > 0).then_some(config.vocab_size);
-    let options = CorpusOptions { vocab_size, tokenize: config.tokenize };
+    let vocabulary = match config.vocabulary.as_str() {
+        "" => None,
+        path => Some(Vocabulary::from_list(Path::new(path), &fs::read(path).map_err(Error::io(path, "read"))?)?),
+    };
+    let options = CorpusOptions { vocab_size, min_count: config.min_count, vocabulary, tokenize: config.tokenize };
     if config.source == "demo" {
         let splits = demo::splits(demo::DEFAULT_SEED);
         return Corpus::from_texts(&splits.train, &splits.valid, &splits.test, options);

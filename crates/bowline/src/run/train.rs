@@ -199,21 +199,30 @@ impl<'a> Trainer<'a> {
             let stopped = !self.epoch(&streams, watch)? || !self.end_of_epoch(watch)?;
             self.save()?;
             if stopped {
-                return Ok(Outcome::Stopped(Box::new(self.position)));
+                return self.stopped(watch);
             }
         }
         // What is evaluated here is in `best/` already, and the checkpoint says that the training is over.
         Ok(match self.finish(watch)? {
             Some(summary) => Outcome::Finished(Box::new(summary)),
-            None => Outcome::Stopped(Box::new(self.position)),
+            None => return self.stopped(watch),
         })
+    }
+
+    /// Writes that the run was stopped to the log, behind what the checkpoint keeps of it.
+    fn stopped(mut self, watch: &mut dyn Watch) -> Result<Outcome> {
+        let (step, epoch) = (self.position.step, self.position.epoch);
+        self.emit(Event::Stop { time: seconds_since_1970(), step, epoch }, watch)?;
+        self.log.sync()?;
+        Ok(Outcome::Stopped(Box::new(self.position)))
     }
 
     /// Says what is going to happen. A new run saves its first checkpoint at once.
     fn announce(&mut self, streams: &Streams<'_>, watch: &mut dyn Watch) -> Result<()> {
         if self.resumed {
             let (step, epoch) = (self.position.step, self.position.epoch);
-            return self.emit(Event::Resume { time: seconds_since_1970(), step, epoch }, watch);
+            let (epochs, over) = (self.config.total_epochs(), self.position.ended.is_some());
+            return self.emit(Event::Resume { time: seconds_since_1970(), step, epoch, epochs, over }, watch);
         }
         let corpus = self.corpus;
         self.emit(

@@ -11,6 +11,7 @@
 
 mod continuation;
 mod lines;
+mod map;
 mod memory;
 pub mod nbest;
 mod neighbours;
@@ -23,6 +24,7 @@ mod side_by_side;
 
 pub use continuation::Continuation;
 pub use lines::Lines;
+pub use map::{Place, word_map};
 pub use memory::Memory;
 pub use neighbours::{Neighbour, neighbours, similar_spelling};
 pub use reader::{Passage, Reader, Reading};

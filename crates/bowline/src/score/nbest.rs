@@ -12,6 +12,13 @@ pub fn split_key(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty()).then_some((key, rest))
 }
 
+/// Whether this is the name of an utterance, a hyphen and a number.
+pub fn is_key(key: &str) -> bool {
+    key.rsplit_once('-').is_some_and(|(utterance, number)| {
+        !utterance.is_empty() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
 /// The utterance that a key belongs to: what stands before its last hyphen, or the whole key where there is none.
 pub fn utterance(key: &str) -> &str {
     key.rsplit_once('-').map_or(key, |(utterance, _)| utterance)

@@ -5,7 +5,8 @@
 //!
 //! `graph + w model + (1 - w) old + a acoustic`
 //!
-//! where `model` is what our model says of its words and the sentence end, `old` the old language model's cost, `graph`
+//! where `model` is what our model says of its words and the sentence end, and the penalty for each word that it reads as
+//! `<unk>` (the model speaks of all unknown words together, and each is one of many), `old` the old language model's cost, `graph`
 //! what the decoding graph costs besides, and `acoustic` what the sound says.
 
 use super::nbest::utterance;
@@ -77,6 +78,8 @@ pub struct Knowledge {
     pub weight: f64,
     /// `a`, which the acoustic costs are multiplied with.
     pub acoustic_scale: f64,
+    /// Added to our model's cost for each word that it does not know.
+    pub unk_penalty: f64,
 }
 
 /// A hypothesis of a list.
@@ -133,10 +136,14 @@ impl<R: BufRead> List<R> {
         let mut hypotheses: Vec<Hypothesis> = self.next.take().into_iter().collect();
         while let Some((number, line)) = self.lines.next_line()? {
             let path = self.lines.path();
+            let advice = "each line of an n-best list is `utterance-number word word ...`";
             let Some((key, words)) = super::nbest::split_key(&line) else {
-                let advice = "each line of an n-best list is `utterance-number word word ...`";
                 return Err(Error::corpus_line(path, number, "the line has no utterance id", advice));
             };
+            if !super::nbest::is_key(key) {
+                let problem = format!("`{key}` is no utterance and number such as `utt-1`");
+                return Err(Error::corpus_line(path, number, problem, advice));
+            }
             let model = reader.model();
             let sentence = Sentence::at(path, number, words, &model.vocabulary, model.tokenize)?;
             let hypothesis = Hypothesis { key: key.to_owned(), sentence };
@@ -172,7 +179,7 @@ impl Knowledge {
                 let advice = "a lower --dynamic-rate, or a model whose weights are sound";
                 return Err(Error::model(key, "predictions", problem, advice));
             }
-            let model = -scored.logprob;
+            let model = -scored.logprob + self.unk_penalty * sentence.unseen.len() as f64;
             let old = known(&self.old, &key)?;
             let language = known(&self.graph, &key)? + self.weight * model + (1.0 - self.weight) * old;
             let cost = language + self.acoustic_scale * known(&self.acoustic, &key)?;

@@ -5,6 +5,7 @@ use super::{print_json, printable};
 use crate::options::Threads;
 use crate::screen::stdout;
 use crate::terminal::note;
+use anyhow::bail;
 use bowline::corpus::Phrase;
 use bowline::loaded_model::{Candidate, LoadedModel};
 use bowline_kernels::{Isa, Team};
@@ -37,6 +38,13 @@ pub struct CompareOptions {
 }
 
 pub fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
+    if let Some(model) = options.phrases.iter().find(|phrase| std::path::Path::new(phrase).is_dir()) {
+        bail!(
+            "`{}` is a folder, and two models are compared at a time\n  try: two models, then phrases: \
+             bowline compare A B \"the company said\"",
+            printable(model)
+        );
+    }
     let models = [LoadedModel::load(&options.first)?, LoadedModel::load(&options.second)?];
     let team = Arc::new(Team::new(options.threads.get()));
     let mut rows = Vec::new();

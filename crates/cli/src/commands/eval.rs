@@ -4,15 +4,18 @@ mod table;
 mod tuning;
 
 use super::predictor::{PredictorOptions, Setup};
-use super::{print_json, split};
+use super::print_json;
+use super::split::Source;
 use crate::options::{SplitOption, Threads};
 use crate::screen::stdout;
-use crate::terminal::{Bar, grouped, note};
+use crate::terminal::{Bar, grouped, last_part, note};
+use anyhow::bail;
 use bowline::corpus::{Split, SplitName};
 use bowline::eval::{Evaluation, Score};
 use bowline::loaded_model::LoadedModel;
 use bowline::predictor::recency_cache::RecencySettings;
 use bowline::predictor::{NeuralSettings, check_logprobs, short};
+use bowline::vocabulary::Vocabulary;
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -25,12 +28,13 @@ pub struct EvalOptions {
     /// Folders of models or of runs; several are mixed
     #[arg(required = true, value_name = "MODEL")]
     pub models: Vec<PathBuf>,
-    /// ptb, wikitext-2, demo, a folder with train/valid/test files, or a text file (taken whole)
+    /// ptb, wikitext-2, demo, a folder with train/valid/test files, a text file (taken whole, unless it is the run's
+    /// own), or - for standard input [default: the text of the first MODEL's run]
     #[arg(long, value_name = "DIR|FILE|NAME")]
-    pub data: String,
-    /// Which part of the corpus
-    #[arg(long, value_enum, default_value = "test")]
-    pub split: SplitOption,
+    pub data: Option<String>,
+    /// Which part of the corpus [default: test]
+    #[arg(long, value_enum)]
+    pub split: Option<SplitOption>,
     /// Cut the text into N streams: faster, but N-1 words lose their past; 1 is exact
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub streams: u32,
@@ -104,18 +108,18 @@ pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
 fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> {
     let first = Arc::clone(setup.model());
     let (vocabulary, tokenize) = (&first.vocabulary, first.tokenize);
+    let source = source(options, vocabulary)?;
     let read = |name, purpose: Option<&str>| match purpose {
-        Some(purpose) => split::read_part(&options.data, name, purpose, vocabulary, tokenize),
-        None => split::read(&options.data, name, vocabulary, tokenize),
+        Some(purpose) => source.read_part(name, purpose, vocabulary, tokenize),
+        None => source.read(name, vocabulary, tokenize),
     };
-    let part = if options.tune { SplitName::Test } else { name(options.split) };
-    let text = read(part, options.tune.then_some("a report on what was tuned"))?;
+    let text = read(part(options), options.tune.then_some("a report on what was tuned"))?;
     text.require_tokens(2, "an evaluation")?;
     let mut valid_perplexity = None;
     if options.tune {
         let valid = read(SplitName::Valid, Some("tuning"))?;
         valid.require_tokens(2, "tuning")?;
-        valid_perplexity = Some(tuning::run(options, &mut setup, &valid)?);
+        valid_perplexity = Some(tuning::run(options, &mut setup, &source, &valid)?);
     } else {
         for ((model, _), stored) in setup.ensemble.members().zip(&setup.stored) {
             if let Some(stored) = stored
@@ -129,12 +133,12 @@ fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
             }
         }
     }
-    setup.need_scales(Some(&options.data))?;
+    setup.need_scales(Some(&source))?;
     setup.need_weights(|| {
         Ok(read(SplitName::Valid, Some("fitting the weights of a mixture (or give --weights)"))?.ids)
     })?;
     let (ensemble, progress, streams) = (&setup.ensemble, Bar::new(), options.streams as usize);
-    progress.show(&format!("{} on {}", ensemble.title(), part.as_str()), 0.0);
+    progress.show(&format!("{} on {}", ensemble.title(), source.label(part(options), &text)), 0.0);
     let nll = ensemble.nll(&setup.team, setup.isa, &text.ids, streams);
     progress.clear();
     let nll = nll?;
@@ -154,25 +158,25 @@ fn predict(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
         mix: ensemble.mix.name(),
         valid: valid_perplexity,
     };
-    report(options, &ensemble.name(), part, evaluation, &text, described)
+    report(options, &ensemble.name(), &source, evaluation, &text, described)
 }
 
 fn report(
     options: &EvalOptions,
     model: &str,
-    part: SplitName,
+    source: &Source,
     evaluation: Evaluation,
     split: &Split,
     predictor: Described,
 ) -> anyhow::Result<ExitCode> {
-    let name = part.as_str();
+    let part = part(options);
     let (recency, state) = (predictor.recency, predictor.state);
     if options.json {
         print_json(&EvalAnswer {
             evaluation,
             model,
-            data: &options.data,
-            split: name,
+            data: &source.name,
+            split: if source.is_whole() { "whole" } else { part.as_str() },
             state,
             unseen: split.unseen,
             unseen_types: split.unseen_types,
@@ -186,7 +190,10 @@ fn report(
     let streams =
         if evaluation.streams == 1 { "one stream".to_owned() } else { format!("{} streams", evaluation.streams) };
     let mut out = stdout();
-    writeln!(out, "{model} on {} ({name}), state {state}, {streams}", options.data)?;
+    let label = source.label(part, split);
+    // What was not asked for by its path is called by its name.
+    let data = if options.data.is_some() { source.name.as_str() } else { last_part(&source.name) };
+    writeln!(out, "{model} on {data} ({label}), state {state}, {streams}")?;
     if let Some(settings) = recency {
         writeln!(out, "  with a recency cache, {settings}")?;
     }
@@ -219,10 +226,23 @@ fn report(
     Ok(ExitCode::SUCCESS)
 }
 
-fn name(split: SplitOption) -> SplitName {
-    match split {
-        SplitOption::Train => SplitName::Train,
-        SplitOption::Valid => SplitName::Valid,
-        SplitOption::Test => SplitName::Test,
+/// The text to evaluate on.
+fn source(options: &EvalOptions, vocabulary: &Vocabulary) -> anyhow::Result<Source> {
+    let source = Source::of(&options.models[0], vocabulary, options.data.as_deref())?;
+    if options.split.is_some() && source.is_whole() {
+        bail!(
+            "`--split`: {} is one text, which has no parts\n  try: leave --split out, or give a folder made by \
+             `bowline data split`",
+            source.name
+        );
+    }
+    Ok(source)
+}
+
+fn part(options: &EvalOptions) -> SplitName {
+    match options.split {
+        Some(SplitOption::Train) => SplitName::Train,
+        Some(SplitOption::Valid) => SplitName::Valid,
+        Some(SplitOption::Test) | None => SplitName::Test,
     }
 }

@@ -5,7 +5,7 @@ use super::{print_json, printable};
 use crate::options::{Threads, seed};
 use crate::screen::stdout;
 use crate::terminal::note;
-use bowline::corpus::Phrase;
+use bowline::corpus::{Detokenizer, Phrase};
 use bowline::score::{Continuation, Sampling, Word};
 use bowline::vocabulary::Vocabulary;
 use clap::Args;
@@ -41,6 +41,9 @@ pub struct GenerateOptions {
     /// Let <unk> be drawn, too
     #[arg(long)]
     pub unk: bool,
+    /// Print the words as the model has them, instead of joining what its tokenizer parted
+    #[arg(long)]
+    pub raw: bool,
     /// Go on with the next sentence at <eos>, instead of ending there
     #[arg(long)]
     pub through_eos: bool,
@@ -114,8 +117,9 @@ pub fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
         note(format_args!("`{}` is not in the model's vocabulary and is read as <unk>", printable(word)));
     }
     // One after the other, so that each can be read while it comes.
+    let joins = reader.model().tokenize && !options.raw;
     for sample in 0..options.samples {
-        let mut line = Line::begin(options.prompt.trim())?;
+        let mut line = Line::begin(options.prompt.trim(), joins)?;
         let mut failed = None;
         reader.tell(vec![start(sample)], words, 0, &mut |_, word| {
             let said = match word.id == vocabulary.eos() {
@@ -132,19 +136,24 @@ pub fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A line that appears word by word.
+/// A text that is written word by word, with the words joined as people write them where that was undone for the model.
 struct Line {
     separator: &'static str,
+    joins: Option<Detokenizer>,
 }
 
 impl Line {
-    fn begin(prompt: &str) -> io::Result<Line> {
+    fn begin(prompt: &str, joins: bool) -> io::Result<Line> {
         write!(stdout(), "{}", printable(prompt))?;
-        Ok(Line { separator: if prompt.is_empty() { "" } else { " " } })
+        let separator = if prompt.is_empty() { "" } else { " " };
+        Ok(Line { separator, joins: joins.then(|| Detokenizer::new(prompt)) })
     }
 
     fn say(&mut self, word: &str) -> io::Result<()> {
-        write!(stdout(), "{}{}", self.separator, printable(word))?;
+        match &mut self.joins {
+            Some(joins) => write!(stdout(), "{}", printable(&joins.next(word)))?,
+            None => write!(stdout(), "{}{}", self.separator, printable(word))?,
+        }
         self.separator = " ";
         stdout().flush()
     }
@@ -152,6 +161,7 @@ impl Line {
     fn end(&mut self) -> io::Result<()> {
         writeln!(stdout())?;
         self.separator = "";
+        self.joins = self.joins.take().map(|_| Detokenizer::new(""));
         stdout().flush()
     }
 }

@@ -4,13 +4,30 @@ use super::{print_json, shell};
 use crate::options::ModelName;
 use crate::screen::stdout;
 use crate::terminal::{grouped, note};
+use anyhow::bail;
 use bowline::config::ModelKind;
 use bowline_interop::import::{self, Names, Request};
 use clap::Args;
 use serde_json::json;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// An error for what people have instead of safetensors, by the first bytes of the file.
+fn check_form(path: &Path) -> anyhow::Result<()> {
+    let mut start = Vec::new();
+    let file = std::fs::File::open(path).map_err(bowline::Error::io(path, "read"))?;
+    file.take(8).read_to_end(&mut start).map_err(bowline::Error::io(path, "read"))?;
+    let end = path.extension().unwrap_or_default();
+    let (what, advice) = if end == "onnx" {
+        ("an ONNX model", "the safetensors file that it was made from; ONNX is only written (`bowline export`)")
+    } else if start.starts_with(b"PK\x03\x04") || start.starts_with(b"\x80\x02") {
+        ("a file of torch.save", "safetensors.torch.save_file(model.state_dict(), \"model.safetensors\") in Python")
+    } else {
+        return Ok(());
+    };
+    bail!("{}: this is {what}, not a safetensors file\n  try: {advice}", path.display())
+}
 
 #[derive(Args)]
 pub struct ImportOptions {
@@ -30,7 +47,7 @@ pub struct ImportOptions {
     #[arg(long, value_name = "OURS=THEIRS")]
     pub map: Vec<String>,
     /// The kind of model [default: re if the classifier is the embedding, else vd-lstm]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = crate::options::networks())]
     pub model: Option<ModelName>,
     /// Lower-case text for this model and split words from their punctuation
     #[arg(long)]
@@ -41,6 +58,7 @@ pub struct ImportOptions {
 }
 
 pub fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
+    check_form(&options.weights)?;
     let request = Request {
         weights: &options.weights,
         vocabulary: &options.vocab,

@@ -34,7 +34,8 @@ pub fn run(options: &NeighboursOptions) -> anyhow::Result<ExitCode> {
     let model = LoadedModel::load(&options.model)?;
     let params = model.require_network("word vectors")?;
     let vocabulary = &model.vocabulary;
-    let Some(id) = vocabulary.id(&options.word) else {
+    let lower = options.word.to_lowercase();
+    let Some(id) = vocabulary.id(&options.word).or_else(|| vocabulary.id(&lower)) else {
         let problem = format!("`{}` is not among the model's {} words", printable(&options.word), vocabulary.len());
         let advice = match similar_spelling(vocabulary, &options.word) {
             Some(word) => format!("did you mean `{}`?", printable(word)),
@@ -46,7 +47,7 @@ pub fn run(options: &NeighboursOptions) -> anyhow::Result<ExitCode> {
     let found = neighbours(vectors, vocabulary, id, options.k);
     let kind = if options.classifier { "classifier" } else { "embedding" };
     if options.json {
-        print_json(&json!({"word": options.word, "model": model.kind, "vectors": kind, "neighbours": found}))?;
+        print_json(&json!({"word": vocabulary.word(id), "model": model.kind, "vectors": kind, "neighbours": found}))?;
         return Ok(ExitCode::SUCCESS);
     }
     if options.classifier && params.spec().output.tied {

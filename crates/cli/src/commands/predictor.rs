@@ -35,28 +35,28 @@ pub enum FormName {
 #[derive(Args, Default)]
 #[command(next_help_heading = "How to predict")]
 pub struct PredictorOptions {
-    /// Remember what followed similar states (neural cache)
+    /// Use a neural cache
     #[arg(long)]
     pub cache: bool,
-    /// Positions the cache remembers
+    /// Words the cache remembers
     #[arg(long, value_name = "N")]
     pub cache_window: Option<usize>,
     /// How sharply the cache prefers similar states
     #[arg(long, value_name = "X")]
     pub cache_theta: Option<f64>,
-    /// The cache's share
+    /// Weight of the cache
     #[arg(long, value_name = "X")]
     pub cache_lambda: Option<f64>,
-    /// Go on learning from the text (dynamic evaluation)
+    /// Use dynamic evaluation: keep learning from the text
     #[arg(long)]
     pub dynamic: bool,
-    /// The rule of dynamic evaluation
+    /// Update rule of dynamic evaluation
     #[arg(long, value_enum, value_name = "FORM")]
     pub dynamic_form: Option<FormName>,
-    /// Words between two of its steps
+    /// Words between two updates
     #[arg(long, value_name = "N")]
     pub dynamic_segment: Option<usize>,
-    /// How far a step goes
+    /// Learning rate of the updates
     #[arg(long, value_name = "X")]
     pub dynamic_rate: Option<f64>,
     /// How strongly weights return to their trained values
@@ -65,7 +65,7 @@ pub struct PredictorOptions {
     /// What is added to the scale of the gradients, relative to its mean
     #[arg(long, value_name = "X")]
     pub dynamic_epsilon: Option<f64>,
-    /// Average N networks with units dropped (Monte-Carlo dropout); 0 for none
+    /// Average N samples of Monte-Carlo dropout; 0 for none
     #[arg(long, value_name = "N")]
     pub mc: Option<usize>,
     /// Probability of keeping a unit [default: what --tune found, else as in training]
@@ -77,13 +77,13 @@ pub struct PredictorOptions {
     /// Divide the logits by T; `tuned` is what --tune found
     #[arg(long, value_name = "T|tuned")]
     pub temperature: Option<String>,
-    /// Put a recency cache on top, for example --recency=window=2000,weight=0.1
+    /// Add a recency cache, for example --recency=window=2000,weight=0.1
     #[arg(long, value_name = "SETTINGS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub recency: Option<String>,
-    /// How several models are joined
+    /// How to mix several models
     #[arg(long, value_enum, default_value = "linear")]
     pub mix: MixName,
-    /// Their weights, with commas between [default: fitted on the validation part]
+    /// Mixture weights, comma-separated [default: fitted on the validation part]
     #[arg(long, value_name = "W,W..", value_delimiter = ',')]
     pub weights: Option<Vec<f64>>,
 }

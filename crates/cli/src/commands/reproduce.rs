@@ -4,6 +4,7 @@ use super::{print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::{ModelName, SizeName, Threads, seed};
 use crate::screen::stdout;
+use crate::terminal::width::{self, wrap};
 use crate::terminal::{Terminal, duration, grouped, note};
 use bowline::bench;
 use bowline::config::{Config, ModelKind, Training};
@@ -36,7 +37,7 @@ pub struct ReproduceOptions {
     #[arg(long, value_delimiter = ',', value_name = "NAME|DIR")]
     data: Vec<String>,
     /// Models to run [default: all four]
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_parser = crate::options::networks(), value_delimiter = ',')]
     models: Vec<ModelName>,
     /// Runs of each cell, with seeds that follow each other [default: 3 for figure1, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -283,11 +284,37 @@ fn plan(options: &ReproduceOptions, cells: &[Cell], records: &[Option<RunRecord>
             String::new()
         };
         writeln!(out, "{:<36} {state:<24} {time}", cell.folder)?;
+        writeln!(out, "{}", wrap(&format!("  {}", settings(&cell.config)), width::of_stdout()))?;
     }
     let jobs_note = if jobs > 1 { format!(", {jobs} at a time") } else { String::new() };
     let total = duration(total / jobs.max(1) as f64);
     writeln!(out, "{} cells, about {total} with {threads} threads{jobs_note}", cells.len())?;
     Ok(())
+}
+
+/// The settings of a cell in one line: those that decide its result.
+fn settings(config: &Config) -> String {
+    let mut all = vec![
+        format!("data {}", config.data.source),
+        format!("hidden {}", config.hidden),
+        format!("keep {}", config.keep.0),
+        format!("batch {}", config.batch),
+        format!("epochs {}", config.epochs),
+    ];
+    if config.second_training_epochs > 0 {
+        all.push(format!("then {}", config.second_training_epochs));
+    }
+    all.push(format!("lr {} x {} after {}", config.learning_rate, config.decay, config.decay_after));
+    if config.weight_decay > 0.0 {
+        all.push(format!("weight decay {}", config.weight_decay));
+    }
+    if config.average > 0.0 {
+        all.push(format!("average {}", config.average));
+    }
+    if config.model.augmented() {
+        all.push(format!("tau {}, gamma {}", config.augment.tau, config.augment.gamma));
+    }
+    all.join(", ")
 }
 
 /// The epochs that are left of a cell, with the settings they are trained with: two kinds of them if the augmented loss

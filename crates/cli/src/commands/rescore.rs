@@ -44,6 +44,10 @@ pub struct RescoreOptions {
     /// What acoustic costs are multiplied with
     #[arg(long, value_name = "A", default_value_t = 0.1, value_parser = scale)]
     pub acoustic_scale: f64,
+    /// Added to the cost of each word that the model does not know; 0 lets them win [default: the logarithm of the
+    /// vocabulary's size: <unk> stands for as many words]
+    #[arg(long, value_name = "X", value_parser = scale)]
+    pub unk_penalty: Option<f64>,
     /// Read each utterance after the best hypothesis of the one before it
     #[arg(long)]
     pub carry: bool,
@@ -72,10 +76,11 @@ fn scale(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(options: &RescoreOptions) -> anyhow::Result<ExitCode> {
-    let (words, knowledge) = inputs(options)?;
+    let (words, mut knowledge) = inputs(options)?;
     let mut list = List::new(open(&words)?);
     let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
     let mut reader = setup.reader(None)?;
+    knowledge.unk_penalty = options.unk_penalty.unwrap_or((reader.model().vocabulary.len() as f64).ln());
     let mut answers = Answers { options, costs: String::new(), utterances: 0, hypotheses: 0, moved: 0 };
     let mut memory = Memory::default();
     loop {
@@ -182,5 +187,5 @@ fn inputs(options: &RescoreOptions) -> anyhow::Result<(PathBuf, Knowledge)> {
         }
     };
     let acoustic = optional(part(&options.acoustic, "acwt"))?;
-    Ok((words, Knowledge { graph, old, acoustic, weight, acoustic_scale: options.acoustic_scale }))
+    Ok((words, Knowledge { graph, old, acoustic, weight, acoustic_scale: options.acoustic_scale, unk_penalty: 0.0 }))
 }

@@ -11,6 +11,7 @@ use bowline::predictor::check_logprobs;
 use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
 use bowline::vocabulary::Vocabulary;
 use clap::Args;
+use clap::builder::ArgPredicate;
 use format::Format;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,11 @@ pub struct ScoreOptions {
     #[arg(value_name = "FILE", default_value = "-")]
     pub files: Vec<PathBuf>,
     /// How to print the answers
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, value_enum, default_value = "text", default_value_if("json", ArgPredicate::IsPresent, "json"))]
     pub format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Carry the state from line to line, instead of reading each line as the beginning of a text; with kaldi and rnnlm,
     /// from the first hypothesis of an utterance to the next utterance
     #[arg(long)]
@@ -36,6 +40,9 @@ pub struct ScoreOptions {
     /// Sentences side by side; the result is the same with any number
     #[arg(long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub batch: u16,
+    /// Subtracted from the log-probability of each word that the model does not know: `ln N` if <unk> stands for N words
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub unk_penalty: f64,
     /// Mix in another model; may be given several times
     #[arg(long = "with", value_name = "MODEL")]
     pub others: Vec<PathBuf>,
@@ -92,6 +99,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
                 check_logprobs(&options.model, scored.logprobs.iter().copied())?;
             }
             for ((key, sentence), scored) in lines.drain(..).zip(scores) {
+                let scored = penalised(scored, &sentence, options.unk_penalty);
                 writer.sentence(&key, &sentence, &scored)?;
             }
             match stopped {
@@ -120,6 +128,15 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The scores with the penalty for each unknown word.
+fn penalised(scored: Scored, sentence: &Sentence, penalty: f64) -> Scored {
+    let mut logprobs = scored.logprobs;
+    for &place in &sentence.unseen {
+        logprobs[place] -= penalty;
+    }
+    Scored::new(logprobs)
 }
 
 /// The key of a line, where the format has one, and its sentence.

@@ -1,10 +1,11 @@
 //! `bowline tensorboard`: the curves of runs that were trained without `--tensorboard`, or side by side.
 
-use super::shell;
+use super::{print_json, shell};
 use crate::screen::stdout;
 use bowline::Error;
 use bowline_interop::tensorboard;
 use clap::Args;
+use serde_json::json;
 use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,17 +19,24 @@ pub struct TensorBoardOptions {
     /// The folder for the curves; each run gets one of its own name in it
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 pub fn run(options: &TensorBoardOptions) -> anyhow::Result<ExitCode> {
-    let mut taken = HashSet::new();
+    let (mut taken, mut files) = (HashSet::new(), Vec::new());
     for run in &options.runs {
         let name = name(run)?;
         if !taken.insert(name.clone()) {
             let problem = format!("another of the runs is called `{}` too", name.display());
             return Err(Error::run(run, problem, "one call for each, with another --out").into());
         }
-        tensorboard::convert(run, &options.out.join(name))?;
+        files.push(tensorboard::convert(run, &options.out.join(name))?);
+    }
+    if options.json {
+        print_json(&json!({"dir": options.out, "files": files}))?;
+        return Ok(ExitCode::SUCCESS);
     }
     writeln!(stdout(), "next: tensorboard --logdir {}", shell(&options.out))?;
     Ok(ExitCode::SUCCESS)

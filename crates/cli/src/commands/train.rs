@@ -1,9 +1,10 @@
 //! `bowline train`: a new run.
 
-use super::{print_json, shell};
+use super::{fit, print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::TrainOptions;
 use crate::screen::stdout;
+use crate::terminal::width::{self, wrap};
 use crate::terminal::{Terminal, duration, note};
 use anyhow::bail;
 use bowline::config::{Config, DataConfig, Precision, Size};
@@ -19,40 +20,49 @@ use std::process::ExitCode;
 pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
     let session = Session { threads: options.threads.get(), isa: Isa::detect() };
     if options.model == "kn" {
-        let config = ngram_config(options)?;
-        let mut watch = Terminal::new(Interrupt::listen(), "");
+        let (config, notes) = ngram_config(options)?;
+        let mut watch = Terminal::new(Interrupt::listen(), "").saying(notes);
         let outcome = run::start_ngram(&options.out, &config, session, &mut watch)?;
         return report(&options.out, outcome, options.json);
     }
-    let config = config(options)?;
-    let mut terminal = Terminal::new(Interrupt::listen(), "");
+    let (config, notes) = config(options)?;
+    let mut terminal = Terminal::new(Interrupt::listen(), "").saying(notes);
     let mut watch = TensorBoard::beside(&mut terminal, &options.out, options.tensorboard);
     let outcome = run::start(&options.out, &config, session, &mut watch)?;
     report(&options.out, outcome, options.json)
 }
 
-fn config(options: &TrainOptions) -> anyhow::Result<Config> {
-    if options.order.is_some() {
-        bail!("`--order`: a network has no n-grams\n  try: `--model kn`, or leave it out");
+/// The settings of a network, and what is to be said about how they were chosen.
+fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
+    let mut notes = Vec::new();
+    if options.order.is_some() || !options.prune.is_empty() {
+        let option = if options.order.is_some() { "--order" } else { "--prune" };
+        bail!("`{option}`: a network has no n-grams\n  try: `--model kn`, or leave it out");
     }
     let recipe = Recipe::find(&options.model)?;
-    let mut config = recipe.config(options.size.map(Size::from), &source(&options.data))?;
+    let source = source(&options.data);
+    // A folder with the files of a public corpus has the settings of that corpus, wherever it lies.
+    let known = data::recognise(Path::new(&source)).map_or(source.as_str(), |corpus| corpus.name);
+    let mut config = recipe.config(options.size.map(Size::from), known)?;
+    config.data.source.clone_from(&source);
     config.epochs = options.epochs.unwrap_or(config.epochs);
     config.seed = options.seed.unwrap_or(config.seed);
     config.patience = options.patience.unwrap_or(config.patience);
     config.precision = options.precision.map_or(config.precision, Precision::from);
-    config.data.vocab_size = options.vocab_size.unwrap_or(0);
-    config.data.tokenize = options.tokenize;
+    if let Some(survey) = fit::data(options, &mut config.data, &mut notes)? {
+        fit::network(options, &mut config, &survey, &mut notes);
+    }
     let mut config = config.with(&options.settings)?;
     if options.second_training && config.second_training_epochs == 0 {
         config.second_training_epochs = config.epochs;
     }
     config.validate()?;
-    Ok(config)
+    Ok((config, notes))
 }
 
 /// The settings of an n-gram model. What only a network has is refused.
-fn ngram_config(options: &TrainOptions) -> anyhow::Result<NgramConfig> {
+fn ngram_config(options: &TrainOptions) -> anyhow::Result<(NgramConfig, Vec<String>)> {
+    let mut notes = Vec::new();
     let given = [
         ("--size", options.size.is_some()),
         ("--epochs", options.epochs.is_some()),
@@ -67,12 +77,12 @@ fn ngram_config(options: &TrainOptions) -> anyhow::Result<NgramConfig> {
             "`{option}`: an n-gram model (`--model kn`) has no such setting\n  try: leave it out; what it has is `--order`"
         );
     }
-    let vocab_size = options.vocab_size.unwrap_or(0);
-    let data =
-        DataConfig { source: source(&options.data), vocab_size, tokenize: options.tokenize, ..DataConfig::default() };
-    let config = NgramConfig::new(options.order.unwrap_or(run::DEFAULT_ORDER), data);
+    let mut data = DataConfig { source: source(&options.data), ..DataConfig::default() };
+    fit::data(options, &mut data, &mut notes)?;
+    let mut config = NgramConfig::new(options.order.unwrap_or(run::DEFAULT_ORDER), data);
+    config.prune.clone_from(&options.prune);
     config.validate()?;
-    Ok(config)
+    Ok((config, notes))
 }
 
 /// A known name, or a path made absolute so that `resume` finds it from anywhere.
@@ -89,21 +99,20 @@ pub fn report(folder: &Path, outcome: Outcome, json: bool) -> anyhow::Result<Exi
     match outcome {
         Outcome::Finished(summary) if json => print_json(&*summary)?,
         Outcome::Finished(summary) => {
-            let mut out = stdout();
-            writeln!(
-                out,
-                "done in {}: valid perplexity {:.2}, test perplexity {:.2} (epoch {} of {})",
+            let epoch = match summary.epochs {
+                1 => String::new(),
+                epochs => format!(" (epoch {} of {epochs})", summary.best_epoch),
+            };
+            let mut lines = vec![format!(
+                "done in {}: valid perplexity {:.2}, test perplexity {:.2}{epoch}",
                 duration(summary.timing.seconds),
                 summary.valid,
                 summary.test,
-                summary.best_epoch,
-                summary.epochs
-            )?;
-            if let Some(paper) = &summary.paper {
-                writeln!(out, "{}", paper.line(summary.valid, summary.test))?;
-            }
-            writeln!(out, "the model is in {}", shell(&folder.join("best")))?;
-            writeln!(out, "next: bowline next {run} \"the beginning of a sentence\"")?;
+            )];
+            lines.extend(summary.paper.as_ref().map(|paper| paper.line(summary.valid, summary.test)));
+            lines.push(format!("the model is in {}", shell(&folder.join("best"))));
+            lines.push(format!("next: bowline next {run} \"the beginning of a sentence\""));
+            writeln!(stdout(), "{}", wrap(&lines.join("\n"), width::of_stdout()))?;
         }
         Outcome::Stopped(position) => {
             note(format_args!("saved at step {}, in epoch {}", position.step, position.epoch));

@@ -81,7 +81,9 @@ impl Place {
 
     /// The same with several threads.
     pub fn train_with(&self, threads: usize, out: &str) -> Command {
-        let mut command = bowline(["train", "--threads", &threads.to_string(), "--set", "hidden=24"]);
+        // All words are kept, so that the vocabulary is that of the text.
+        let mut command =
+            bowline(["train", "--threads", &threads.to_string(), "--min-count", "1", "--set", "hidden=24"]);
         command.args(["--set", "batch=4", "--set", "unroll=8", "--data"]).arg(self.path("corpus"));
         command.arg("--out").arg(self.path(out));
         command

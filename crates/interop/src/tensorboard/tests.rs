@@ -105,7 +105,7 @@ fn epoch(step: u64) -> Event {
 }
 
 fn resume(step: u64) -> Event {
-    Event::Resume { time: 2000, step, epoch: 1 }
+    Event::Resume { time: 2000, step, epoch: 1, epochs: 2, over: false }
 }
 
 fn end() -> Event {

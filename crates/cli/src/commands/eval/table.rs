@@ -7,7 +7,7 @@
 
 use super::EvalOptions;
 use crate::commands::predictor::{Setup, need_scale};
-use crate::commands::{print_json, split};
+use crate::commands::print_json;
 use crate::screen::stdout;
 use crate::terminal::{Bar, note};
 use bowline::corpus::SplitName;
@@ -49,14 +49,15 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     let first = Arc::clone(setup.model());
     first.require_network("ways of predicting to compare")?;
     let (vocabulary, tokenize) = (&first.vocabulary, first.tokenize);
-    let read = |name| split::read_part(&options.data, name, "the table of --all", vocabulary, tokenize);
+    let text = super::source(options, vocabulary)?;
+    let read = |name| text.read_part(name, "the table of --all", vocabulary, tokenize);
     let (train, valid, test) = (read(SplitName::Train)?, read(SplitName::Valid)?, read(SplitName::Test)?);
     for part in [&valid, &test] {
         part.require_tokens(2, "an evaluation")?;
     }
     let start = asked.dynamic_settings(setup.stored[0].as_ref());
     if start.form == DynamicForm::Rms {
-        need_scale(&first, Some(&options.data), &setup.team, setup.isa)?;
+        need_scale(&first, Some(&text), &setup.team, setup.isa)?;
     }
     let (team, isa) = (Arc::clone(&setup.team), setup.isa);
     let source = first.source(&team, isa).ok_or_else(|| anyhow::anyhow!("the first MODEL is no network"))?;
@@ -204,7 +205,7 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
     let table = PredictorTable {
         model: model.kind.clone(),
         weights: model.mark(),
-        data: options.data.clone(),
+        data: text.name.clone(),
         data_sha256: [valid.sha256, test.sha256],
         tokens: [valid.ids.len() - 1, test.ids.len() - 1],
         threads: options.threads.get(),
@@ -307,7 +308,7 @@ fn show_table(options: &EvalOptions, folder: &Path, table: &PredictorTable) -> a
     writeln!(
         out,
         "{} on {}: perplexity, settings found on valid; cost on {} thread(s)",
-        table.model, options.data, table.threads
+        table.model, table.data, table.threads
     )?;
     let width = rows.iter().map(|row| row.technique.len()).max().unwrap_or(0);
     writeln!(out, "  {:<width$}  {:>8}  {:>8}  {:>8}  {:>6}  settings", "", "valid", "test", "us/token", "cost")?;

@@ -2,6 +2,7 @@
 
 use super::EvalOptions;
 use crate::commands::predictor::{Setup, need_scale};
+use crate::commands::split::Source;
 use crate::terminal::{Bar, note};
 use bowline::Error;
 use bowline::corpus::Split;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Finds the settings, stores them and gives the perplexity with them on the validation part.
-pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::Result<f64> {
+pub fn run(options: &EvalOptions, setup: &mut Setup, source: &Source, valid: &Split) -> anyhow::Result<f64> {
     let asked = &options.predictor;
     if !asked.any() && options.models.len() == 1 {
         let advice = "say what to tune: --cache, --dynamic, --mc N, --temperature tuned, --recency, several models, or use --all";
@@ -25,7 +26,7 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::R
         let kept = setup.stored[i].take().filter(|s| s.model == mark && s.valid_sha256 == valid.sha256);
         let mut stored = kept.unwrap_or_default();
         (stored.model, stored.valid_sha256) = (mark, valid.sha256.clone());
-        tune(options, setup, model, &mut stored, valid)?;
+        tune(options, setup, model, &mut stored, (source, valid))?;
         setup.stored[i] = Some(stored);
     }
     setup.ensemble.set_weights(asked.weights.clone())?;
@@ -33,7 +34,7 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, valid: &Split) -> anyhow::R
     if options.models.len() > 1 && asked.weights.is_none() {
         setup.ensemble.weights = None;
     }
-    setup.need_scales(Some(&options.data))?;
+    setup.need_scales(Some(source))?;
     setup.need_weights(|| Ok(valid.ids.clone()))?;
     // One pass of the whole on the validation part: the figure that the settings were chosen by.
     setup.ensemble.recency = None;
@@ -65,12 +66,12 @@ fn tune(
     setup: &Setup,
     model: &LoadedModel,
     stored: &mut TunedSettings,
-    valid: &Split,
+    (text, valid): (&Source, &Split),
 ) -> anyhow::Result<()> {
     let asked = &options.predictor;
     let start = asked.dynamic_settings(Some(stored));
     if asked.wants_dynamic() && start.form == DynamicForm::Rms {
-        need_scale(model, Some(&options.data), &setup.team, setup.isa)?;
+        need_scale(model, Some(text), &setup.team, setup.isa)?;
     }
     let Some(source) = model.source(&setup.team, setup.isa) else { return Ok(()) };
     let progress = Bar::new();

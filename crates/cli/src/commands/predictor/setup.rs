@@ -1,7 +1,7 @@
 //! From the flags to an ensemble.
 
 use super::PredictorOptions;
-use crate::commands::split;
+use crate::commands::split::Source;
 use crate::terminal::{Bar, note};
 use bowline::Error;
 use bowline::corpus::SplitName;
@@ -82,7 +82,7 @@ impl Setup {
 
     /// Makes sure that networks that learn by the RMS rule have the scale of their gradients: the one beside the model, or
     /// one computed from the training part of `data`.
-    pub fn need_scales(&mut self, data: Option<&str>) -> anyhow::Result<()> {
+    pub fn need_scales(&mut self, data: Option<&Source>) -> anyhow::Result<()> {
         for (model, settings) in self.ensemble.members() {
             let rms = settings.dynamic.is_some_and(|d| d.form == DynamicForm::Rms && d.rate > 0.0);
             if rms {
@@ -151,7 +151,7 @@ impl Setup {
 }
 
 /// Gives a network the scale of its gradients, computing and storing it if it is not there.
-pub fn need_scale(model: &LoadedModel, data: Option<&str>, team: &Arc<Team>, isa: Isa) -> anyhow::Result<()> {
+pub fn need_scale(model: &LoadedModel, data: Option<&Source>, team: &Arc<Team>, isa: Isa) -> anyhow::Result<()> {
     let Some(params) = model.params() else { return Ok(()) };
     if model.scale().is_some() {
         return Ok(());
@@ -169,7 +169,7 @@ pub fn need_scale(model: &LoadedModel, data: Option<&str>, team: &Arc<Team>, isa
         return Ok(());
     };
     let purpose = "the rms form of dynamic evaluation";
-    let train = split::read_part(data, SplitName::Train, purpose, &model.vocabulary, model.tokenize)?;
+    let train = data.read_part(SplitName::Train, purpose, &model.vocabulary, model.tokenize)?;
     let scale = match GradientScale::load(&model.folder, params, &mark, &train.sha256) {
         Some(scale) => scale,
         None => {

@@ -1,0 +1,118 @@
+//! What `bowline settings` shows: every setting that `--set` takes, in groups, with its meaning.
+
+use super::Config;
+use super::set::default_of;
+
+/// A setting as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Setting {
+    /// What it belongs to.
+    pub group: &'static str,
+    /// The name that `--set` takes.
+    pub key: String,
+    /// Its value here.
+    pub value: String,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+type Group = (&'static str, &'static [(&'static str, &'static str)]);
+
+const GROUPS: [Group; 5] = [
+    (
+        "network",
+        &[
+            ("model", "vd-lstm, al, re or real"),
+            ("size", "the preset that the values come from: small, medium or large"),
+            ("hidden", "units in each LSTM layer and in a word vector"),
+            ("layers", "LSTM layers"),
+            ("keep", "probability that dropout keeps a unit; 1 drops nothing"),
+            ("init", "weights start uniformly within plus or minus this"),
+            ("classifier_init", "the same for the classifier's own matrix; 0 for `init`"),
+            ("unit_vectors", "keep every word vector at length 1"),
+        ],
+    ),
+    (
+        "training",
+        &[
+            ("seed", "everything random follows from it"),
+            ("batch", "streams side by side"),
+            ("unroll", "steps of back-propagation through time"),
+            ("epochs", "passes over the training text"),
+            ("second_training_epochs", "epochs of a second training with the schedule reset; 0 for none"),
+            ("learning_rate", "learning rate of the first epochs"),
+            ("decay", "factor on the learning rate for each epoch after `decay_after`"),
+            ("decay_after", "the last epoch at the full rate"),
+            ("clip", "largest global norm of a gradient"),
+            ("weight_decay", "how strongly every weight is pulled towards 0"),
+            ("spare_vectors", "let the weight decay spare the word vectors"),
+            ("average", "the model is the mean of the weights over this share of the steps; 0 for the last weights"),
+            ("select", "which epoch's weights are kept: best or last"),
+            ("patience", "stop after so many epochs without a better validation perplexity; 0 never stops early"),
+            ("validation_streams", "streams when validating during training; final figures use one"),
+            ("precision", "what operands of matrix products are rounded to: f32, bf16 or bf16-emulated"),
+        ],
+    ),
+    (
+        "data",
+        &[
+            ("data.source", "ptb, wikitext-2, demo, or a path"),
+            ("data.vocab_size", "keep so many words; 0 keeps all"),
+            ("data.min_count", "words seen less often than this become <unk>"),
+            ("data.vocabulary", "a file with the words to use, one a line"),
+            ("data.tokenize", "lower-case the text and split words from punctuation"),
+            ("data.train_start", "learn from the training text from this word on"),
+            ("data.train_words", "and from so many words; 0 goes to the end"),
+            ("data.valid_words", "validate on so many words; 0 takes all"),
+        ],
+    ),
+    (
+        "augmented loss",
+        &[
+            ("augment.tau", "temperature"),
+            ("augment.gamma", "weight: alpha = gamma tau"),
+            ("augment.gradient", "whether the gradient flows through the target: flow or stop"),
+            ("augment.form", "exact, or gram for the second-order approximation"),
+            ("augment.loss", "sum, or mixture as in the theory experiment"),
+            ("augment.beta", "share of the augmented loss in the mixture"),
+            ("augment.target", "embedding, or truth on the built-in corpus"),
+            ("augment.begin", "the training with which it begins: first or second"),
+        ],
+    ),
+    ("checkpoints", &[("checkpoint.every_seconds", "seconds between checkpoints; 0 writes one after every step")]),
+];
+
+impl Config {
+    /// Every setting that `--set` takes, with its value here.
+    pub fn settings(&self) -> Vec<Setting> {
+        let known = GROUPS
+            .iter()
+            .flat_map(|&(group, settings)| settings.iter().map(move |&(key, meaning)| (group, key, meaning)));
+        let of = |(group, key, meaning): (&'static str, &'static str, &'static str)| {
+            Some(Setting { group, key: key.to_owned(), value: default_of(self, key)?, meaning })
+        };
+        known.filter_map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::set::names_of;
+    use super::super::{ModelKind, Size, preset};
+    use super::*;
+
+    #[test]
+    fn every_setting_is_explained_and_none_that_is_not_there() {
+        let config = preset(Size::Small, ModelKind::Real, "ptb");
+        let mut there = names_of(&config);
+        there.retain(|name| !["version", "origin"].contains(&name.as_str()));
+        let mut shown: Vec<String> = config.settings().into_iter().map(|setting| setting.key).collect();
+        let listed: usize = GROUPS.iter().map(|(_, settings)| settings.len()).sum();
+        assert_eq!(shown.len(), listed, "a setting that is explained does not exist");
+        there.sort_unstable();
+        shown.sort_unstable();
+        assert_eq!(shown, there, "explain new settings in config/settings.rs");
+        let keep = config.settings().into_iter().find(|setting| setting.key == "keep").unwrap();
+        assert_eq!((keep.value.as_str(), keep.group), ("0.7", "network"));
+    }
+}

@@ -1,0 +1,137 @@
+//! The documentation: links lead somewhere, every page is in the book, the README is short, and the reference is what the
+//! program says (`BOWLINE_UPDATE=1 cargo test -p bowline-cli --test book` writes it anew).
+
+mod common;
+
+use common::{bowline, finish};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// All Markdown files of the book and those beside it.
+fn pages() -> Vec<PathBuf> {
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)).to_vec();
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|end| end == "md") {
+                pages.push(entry);
+            }
+        }
+    }
+    // The remarks are a part of reproduction.md, which `cargo xtask reproduction` puts together; their links are its links.
+    pages.retain(|page| page.exists() && !page.ends_with("results/remarks.md"));
+    pages
+}
+
+/// The text without what stands in code blocks and between backticks.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            out.extend(line.split('`').step_by(2));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// The targets of the links in a page.
+fn links(text: &str) -> Vec<String> {
+    let text = prose(text);
+    text.match_indices("](").map(|(at, _)| text[at + 2..].split(')').next().unwrap().to_owned()).collect()
+}
+
+/// The anchors of a page, as GitHub and mdBook make them of its headings.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let keep = |c: char| c.is_alphanumeric() || c == ' ' || c == '-' || c == '_';
+    headings.map(|h| h.to_lowercase().chars().filter(|&c| keep(c)).collect::<String>().replace(' ', "-")).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in links(&text).into_iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:")) {
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() { page.clone() } else { page.parent().unwrap().join(path) };
+            let anchored =
+                || anchor.is_empty() || anchors(&fs::read_to_string(&target).unwrap_or_default()).contains(anchor);
+            if !target.exists() || !anchored() {
+                broken.push(format!("{}: {link}", page.strip_prefix(root()).unwrap().display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn every_page_is_in_the_book() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let listed: BTreeSet<PathBuf> = links(&summary).into_iter().map(|link| docs.join(link)).collect();
+    let missing: Vec<PathBuf> = pages()
+        .into_iter()
+        .filter(|page| page.starts_with(&docs) && !page.ends_with("SUMMARY.md") && !listed.contains(page))
+        .collect();
+    assert!(missing.is_empty(), "not in SUMMARY.md: {missing:?}");
+}
+
+#[test]
+fn the_readme_is_short_and_its_commands_exist() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(text.lines().count() <= 150, "{} lines", text.lines().count());
+    let help = finish(&mut bowline(["--help"])).success().stdout;
+    let known = commands(&help);
+    for line in text.lines() {
+        let line = line.trim_start_matches("$ ");
+        if let Some(command) = line.strip_prefix("bowline ").and_then(|rest| rest.split_whitespace().next()) {
+            assert!(known.iter().any(|name| name == command), "`bowline {command}` does not exist");
+        }
+    }
+}
+
+/// The names under `Commands:` in a help text.
+fn commands(help: &str) -> Vec<String> {
+    let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names.map(|line| line.split_whitespace().next().unwrap().to_owned()).filter(|name| name != "help").collect()
+}
+
+fn describe(words: &[String], out: &mut String) {
+    let mut command = bowline(words);
+    let help = finish(command.arg("--help").env("COLUMNS", "100")).success().stdout;
+    let title = [&["bowline".to_owned()], words].concat().join(" ");
+    let help: String = help.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    out.push_str(&format!("{} {title}\n\n```text\n{}\n```\n\n", "#".repeat(2 + words.len().min(1)), help.trim_end()));
+    for name in commands(&help) {
+        describe(&[words, &[name]].concat(), out);
+    }
+}
+
+#[test]
+fn the_reference_is_what_the_program_says() {
+    let mut text =
+        "# Reference\n\nEvery command with its options, as `bowline COMMAND --help` prints them.\n\n".to_owned();
+    describe(&[], &mut text);
+    let text = format!("{}\n", text.trim_end());
+    let path = root().join("docs/reference.md");
+    if std::env::var_os("BOWLINE_UPDATE").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    let there = fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == text, "docs/reference.md is out of date: BOWLINE_UPDATE=1 cargo test -p bowline-cli --test book");
+}
