@@ -201,10 +201,6 @@ pub(super) fn restore(
         Ok(Ok((params, average, state, position)))
     })?;
     let (params, average, state, position) = newest.value?;
-    // A damaged newest checkpoint must not become the previous one in place of the good one that was used.
-    if newest.passed_over.is_some() {
-        atomic::set_aside(&last)?;
-    }
     Ok(Some(Restored { params, average, state, position, passed_over: newest.passed_over }))
 }
 
