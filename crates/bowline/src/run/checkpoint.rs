@@ -233,10 +233,6 @@ pub(super) fn restore(
         Ok(Ok((params, average, optimizer, state, position)))
     })?;
     let (params, average, optimizer, state, position) = newest.value?;
-    // A damaged newest checkpoint must not become the previous one in place of the good one that was used.
-    if newest.passed_over.is_some() {
-        atomic::set_aside(&last)?;
-    }
     Ok(Some(Restored { params, average, optimizer, state, position, passed_over: newest.passed_over }))
 }
 

@@ -99,6 +99,8 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     let spec = config.spec(corpus.vocabulary.len());
     let restored = checkpoint::restore(&folder, &spec, &config, &corpus)?;
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
+        // Damaged, it must not become the previous one in place of the good one that is used.
+        atomic::set_aside(folder.last_checkpoint())?;
         watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
     }
     if restored.is_none() {

@@ -54,6 +54,8 @@ pub fn read_newest<T>(
     let (path, previous) = (path.as_ref(), previous.as_ref());
     let first = match read(path) {
         Ok(value) => return Ok(Newest { value, path: path.into(), passed_over: None }),
+        // What cannot be read now may be readable later: it is not damaged, and nothing older stands in for it.
+        Err(error @ Error::Io { .. }) if !is_missing(&error) => return Err(error),
         Err(error) => error,
     };
     let second = match read(previous) {
@@ -280,6 +282,16 @@ mod tests {
         assert_eq!(message(error, dir.path()), "DIR/no/file: cannot write: No such file or directory (os error 2)");
         let error = write(dir.path().join(".."), |_| Ok(())).unwrap_err();
         assert_eq!(message(error, dir.path()), "DIR/..: cannot write: the path does not end in a file name");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_now_is_not_taken_for_damaged() {
+        let refuse = |path: &Path| match path.ends_with("file") {
+            true => Err(Error::io(path, "read")(io::Error::from(ErrorKind::PermissionDenied))),
+            false => Ok("older"),
+        };
+        let error = read_newest("file", "file.previous", refuse).unwrap_err();
+        assert_eq!(error.to_string(), "file: cannot read: permission denied");
     }
 
     #[test]
