@@ -28,7 +28,7 @@ pub fn create<T>(dir: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T>
     partial.publish(dir).map_err(Error::io(dir, "give the folder its name"))?;
     if let Err(source) = files::sync_folder(dir) {
         // Nobody has seen it yet: gone again, it does not stand in the way of the next attempt.
-        let _ = files::remove_dir_all(dir);
+        let _ = std::fs::remove_dir_all(dir);
         return Err(Error::Io { path: dir.into(), action: "sync the folder of", source });
     }
     Ok(value)
