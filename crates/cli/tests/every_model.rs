@@ -13,8 +13,13 @@ use std::process::Command;
 fn place() -> Place {
     let place = Place::new();
     place.trained("network");
-    finish(bowline(["train", "--model", "kn", "--data"]).arg(place.path("corpus")).arg("--out").arg(place.path("kn")))
-        .success();
+    finish(
+        bowline(["train", "--model", "kn", "--min-count", "1", "--data"])
+            .arg(place.path("corpus"))
+            .arg("--out")
+            .arg(place.path("kn")),
+    )
+    .success();
     let text = fs::read_to_string(place.path("corpus/test.txt")).unwrap();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).take(12).collect();
     let list: String = (0..12).map(|i| format!("u{}-{} {}\n", i / 3, i % 3, lines[i])).collect();
@@ -60,7 +65,9 @@ fn every_way_of_predicting_scores_and_rescores() {
         let scored = finish(command("score", &way).arg(place.path("text"))).success();
         assert_eq!(scored.stdout.lines().count(), 12, "{way:?}");
         let kaldi = finish(command("score", &way).args(["--format", "kaldi"]).arg(place.path("list"))).success().stdout;
-        let rescored = finish(command("rescore", &way).arg("--json").arg(place.path("list"))).success().stdout;
+        let rescored = finish(command("rescore", &way).args(["--json", "--unk-penalty", "0"]).arg(place.path("list")))
+            .success()
+            .stdout;
         let costs = lines(&rescored)
             .iter()
             .flat_map(|u| u["hypotheses"].as_array().unwrap().clone())
@@ -74,7 +81,9 @@ fn every_way_of_predicting_scores_and_rescores() {
             assert!((cost - score).abs() < 2e-3, "{way:?}: {key} {cost} {score}");
         }
         // Read after the best of the utterance before, the second utterance is another one; the first is not.
-        let carried = finish(command("rescore", &way).args(["--json", "--carry"]).arg(place.path("list"))).success();
+        let carried =
+            finish(command("rescore", &way).args(["--json", "--carry", "--unk-penalty", "0"]).arg(place.path("list")))
+                .success();
         let (carried, alone) = (lines(&carried.stdout), lines(&rescored));
         let cost = |hypothesis: &Value| hypothesis["model"].as_f64().unwrap();
         let differ = |i: usize| {
@@ -128,7 +137,7 @@ fn models_of_two_kinds_are_compared_and_reported_side_by_side() {
     assert_eq!((&run["model"], &run["size"], &run["seed"]), (&"kn".into(), &"5-gram".into(), &Value::Null));
     assert_eq!((&run["valid"], &run["test"]), (&summary["valid"], &summary["test"]));
     let table = fs::read_to_string(out.join("results.csv")).unwrap();
-    assert!(table.lines().nth(2).is_some_and(|row| row.starts_with("kn,KN-5,")), "{table}");
+    assert!(table.lines().nth(2).is_some_and(|row| row.starts_with("kn,") && row.contains(",KN-5,")), "{table}");
     // It has no curve, but a line across the others'.
     let chart = fs::read_to_string(out.join("validation.svg")).unwrap();
     let level = format!("{:.1}", summary["valid"].as_f64().unwrap());

@@ -18,7 +18,7 @@ pub struct Setting {
 
 type Group = (&'static str, &'static [(&'static str, &'static str)]);
 
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 9] = [
     (
         "network",
         &[
@@ -51,6 +51,66 @@ const GROUPS: [Group; 5] = [
             ("patience", "stop after so many epochs without a better validation perplexity; 0 never stops early"),
             ("validation_streams", "streams when validating during training; final figures use one"),
             ("precision", "what operands of matrix products are rounded to: f32, bf16 or bf16-emulated"),
+        ],
+    ),
+    (
+        "parts of the network",
+        &[
+            ("network.unit", "lstm, gru, rnn, highway or deep"),
+            ("network.activation", "for rnn and deep: tanh, sigmoid or relu"),
+            ("network.coupled", "for lstm: the coupled input gate min(1 - f, i)"),
+            ("network.depth", "for highway: levels of a step"),
+            ("network.widths", "units of each layer, from below; empty for `layers` times `hidden`"),
+            ("network.embedding", "size of a word vector; 0 for the classifier's if tied, else `hidden`"),
+            ("network.projection", "width of a projection under the classifier; 0 for none"),
+            ("network.projection_activation", "linear, tanh, sigmoid or relu"),
+            ("network.projection_bias", "give the projection a bias"),
+            ("network.tied", "let the classifier reuse the word vectors (re and real do)"),
+            ("network.bias", "give the classifier a bias"),
+            ("start.fan_in", "weights start normally distributed with variance 1 / fan-in, not by `init`"),
+            ("start.biases", "biases start at random too, not at 0"),
+            ("start.forget_bias", "the first bias of an LSTM's forget gates"),
+            ("start.transform_bias", "the first bias of a highway's transform gates"),
+        ],
+    ),
+    (
+        "dropout by site",
+        &[
+            ("masks.word", "keep probability of whole words, by type; 1 drops nothing, here and below"),
+            ("masks.input", "of word vectors"),
+            ("masks.state", "of a layer's state on its way to its own next step"),
+            ("masks.between", "of a layer's output on its way to the layer above"),
+            ("masks.output", "of the last layer's output"),
+            ("masks.projection", "of the projection's output"),
+            ("masks.weights", "of the recurrent matrices' elements (weight drop)"),
+            ("masks.each_step", "sites whose masks are drawn at every step; the others are held for a window"),
+        ],
+    ),
+    (
+        "optimiser and schedule",
+        &[
+            ("optimizer.kind", "sgd, adam or asgd"),
+            ("optimizer.beta1", "for adam: share of the mean gradient that stays; may be 0"),
+            ("optimizer.beta2", "for adam: share of the mean squared gradient that stays"),
+            ("optimizer.epsilon", "for adam: added to the root of the mean square"),
+            ("optimizer.decoupled", "for adam: decay beside the step, not through the gradient"),
+            ("optimizer.trigger", "for asgd: epochs without a gain before averaging begins"),
+            ("schedule.kind", "decay (the paper's), steps, plateau, cosine or one-cycle"),
+            ("schedule.warm_up", "steps in which the rate rises to its first value"),
+            ("schedule.constant", "for cosine and one-cycle: share of the steps before the rate falls"),
+            ("schedule.at", "for steps: the last epochs at their rate"),
+            ("schedule.factor", "for steps and plateau: factor on the rate"),
+            ("schedule.patience", "for plateau: epochs without a gain before the rate falls"),
+        ],
+    ),
+    (
+        "streams and activity",
+        &[
+            ("streams.offset", "begin at another word in every epoch"),
+            ("streams.reset", "probability that a stream forgets its state before a window"),
+            ("streams.random_length", "windows of random length, as in AWD-LSTM"),
+            ("activity.ar", "weight of the mean square of the last layer's output"),
+            ("activity.tar", "weight of the mean square of its change from step to step"),
         ],
     ),
     (

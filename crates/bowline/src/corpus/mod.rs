@@ -29,7 +29,7 @@ pub use survey::{Part, Survey};
 pub(crate) use digest::{sha256_hex, sha256_of_file};
 pub(crate) use text::for_each_word_of_line;
 
-use crate::storage::atomic;
+use crate::storage::{atomic, files};
 use crate::vocabulary::{EOS, UNK, Vocabulary};
 use crate::{Error, Result};
 use text::Text;
@@ -159,7 +159,7 @@ fn parts(text: &Text) -> Option<[Text; 3]> {
 pub fn split_file(path: &Path, dir: &Path, tokenize: bool) -> Result<[usize; 3]> {
     let text = Text::read(path)?;
     let parts = parts(&text).ok_or_else(|| too_few_lines(path, text.lines()))?;
-    std::fs::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
+    files::create_dir_all(dir).map_err(Error::io(dir, "create the folder"))?;
     let mut lines = [0; 3];
     for ((part, name), lines) in parts.iter().zip(SplitName::ALL).zip(&mut lines) {
         let file = dir.join(format!("{}.txt", name.as_str()));

@@ -50,10 +50,20 @@ fn check(file: &KnownFile, dir: &Path) -> Result<FileCheck> {
     Ok(FileCheck { name: file.name, path, status })
 }
 
+/// No file of a public corpus is larger.
+const LARGEST: u64 = 64 << 20;
+
 /// The public corpus whose files a folder holds, all of them as they should be.
 pub fn recognise(dir: &Path) -> Option<&'static PublicCorpus> {
+    // Only what could be one of them is read: a pipe or a device has no end.
+    let regular = |corpus: &PublicCorpus| {
+        corpus.files.iter().all(|file| {
+            std::fs::metadata(dir.join(file.name)).is_ok_and(|file| file.is_file() && file.len() <= LARGEST)
+        })
+    };
     let holds = |corpus: &&PublicCorpus| {
-        verify(corpus, dir).is_ok_and(|checks| checks.iter().all(|check| check.status == FileStatus::Ok))
+        regular(corpus)
+            && verify(corpus, dir).is_ok_and(|checks| checks.iter().all(|check| check.status == FileStatus::Ok))
     };
     CATALOG.iter().filter(|_| dir.is_dir()).find(holds)
 }

@@ -39,10 +39,11 @@ use crate::corpus::{Corpus, CorpusOptions};
 use crate::data;
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress};
+use crate::storage::files;
 use crate::vocabulary::Vocabulary;
 use bowline_demo as demo;
 use bowline_kernels::Isa;
-use std::fs;
+
 use std::path::Path;
 
 /// All threads of the machine, with its best instructions.
@@ -85,11 +86,14 @@ pub fn open_corpus(config: &DataConfig) -> Result<Corpus> {
     Ok(corpus)
 }
 
+/// A file of words has not more bytes than this.
+const LONGEST_VOCABULARY: u64 = 1 << 28;
+
 fn open_whole(config: &DataConfig) -> Result<Corpus> {
     let vocab_size = (config.vocab_size > 0).then_some(config.vocab_size);
     let vocabulary = match config.vocabulary.as_str() {
         "" => None,
-        path => Some(Vocabulary::from_list(Path::new(path), &fs::read(path).map_err(Error::io(path, "read"))?)?),
+        path => Some(Vocabulary::from_list(Path::new(path), &files::read(Path::new(path), LONGEST_VOCABULARY)?)?),
     };
     let options = CorpusOptions { vocab_size, min_count: config.min_count, vocabulary, tokenize: config.tokenize };
     if config.source == "demo" {

@@ -5,16 +5,17 @@
 
 use super::folder::RunFolder;
 use super::open_corpus;
-use crate::config::DataConfig;
+use crate::config::{DataConfig, LONGEST_CONFIG};
 use crate::corpus::{Corpus, train_sha256_of_file};
 use crate::data;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::model_folder;
+use crate::storage::files;
 use crate::vocabulary::Vocabulary;
 use serde::Deserialize;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// The text of a run, as its `config.toml` names it.
@@ -37,13 +38,13 @@ impl OwnText {
         let folder = model_folder::resolve(model)?;
         let folder = std::path::absolute(&folder).unwrap_or(folder);
         let Some(run) = folder.parent().filter(|_| folder.ends_with(model_folder::BEST)) else { return Ok(None) };
-        let files = RunFolder::new(run);
-        let Ok(text) = std::fs::read_to_string(files.config()) else { return Ok(None) };
+        let folder_of_run = RunFolder::new(run);
+        let Ok(text) = files::read_text(&folder_of_run.config(), LONGEST_CONFIG) else { return Ok(None) };
         let config: Data = toml::from_str(&text).map_err(|e| {
             let advice = "put back the file that was there when the run began, or give --data";
-            Error::run(files.config(), e.message(), advice)
+            Error::run(folder_of_run.config(), e.message(), advice)
         })?;
-        let train_sha256 = train_sha256(&files.events());
+        let train_sha256 = train_sha256(&folder_of_run.events());
         Ok(Some(OwnText { run: run.to_owned(), data: config.data, train_sha256 }))
     }
 
@@ -94,7 +95,7 @@ impl OwnText {
 
 /// The hash in the first line of a run's log.
 fn train_sha256(events: &Path) -> Option<String> {
-    let first = BufReader::new(File::open(events).ok()?).lines().next()?.ok()?;
+    let first = BufReader::new(files::open(events).ok()?.take(LONGEST_CONFIG)).lines().next()?.ok()?;
     match serde_json::from_str(&first).ok()? {
         Event::Start { data_sha256, .. } => Some(data_sha256),
         _ => None,
