@@ -65,7 +65,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Serve(options) => commands::serve::run(&options),
         Command::Data(options) => commands::data::run(&options),
         Command::Arpa(options) => commands::arpa::run(&options),
-        Command::Bench(bench) => commands::bench::run(&bench, options.isa == "all"),
+        Command::Bench(bench) => commands::bench::run(&bench, options.isa.as_deref() == Some("all")),
         Command::Export(options) => commands::export::run(&options),
         Command::Import(options) => commands::import::run(&options),
         Command::TensorBoard(options) => commands::tensorboard::run(&options),
@@ -76,7 +76,25 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
 
 /// Makes the instruction set that was asked for the one of this process.
 fn choose_isa(options: &Options) -> anyhow::Result<()> {
-    match options.isa.as_str() {
+    let asked = match (options.isa.as_deref(), &options.command) {
+        (Some(name), _) => name,
+        // The same bits as before, whatever else this CPU has.
+        (None, Command::Resume(resume)) => match bowline::run::recorded_isa(&resume.run) {
+            Some(name) if Isa::named(name).is_none() => {
+                let cpu = bowline_kernels::model_name();
+                anyhow::bail!(
+                    "{}: the run was trained with {name}, which this CPU ({cpu}) does not have\n  try: the CPU it began on, \
+                     or `bowline resume {} --isa auto` to continue with other last bits",
+                    resume.run.display(),
+                    commands::shell(&resume.run)
+                );
+            }
+            Some(name) => name,
+            None => "auto",
+        },
+        _ => "auto",
+    };
+    match asked {
         "auto" => Ok(()),
         "all" if matches!(options.command, Command::Bench(_)) => Ok(()),
         "all" => {

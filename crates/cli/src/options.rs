@@ -21,10 +21,12 @@ pub struct Options {
     /// What to do
     #[command(subcommand)]
     pub command: Command,
-    /// The instruction set to compute with; `bench` takes `all`. Other bits, other speed; `auto` takes the widest the CPU has
-    #[arg(long, global = true, value_name = "SET", default_value = "auto", help_heading = "Machine")]
+    /// The instruction set to compute with [default: auto, the widest the CPU has; for `resume`, the run's]
+    ///
+    /// `bench` takes `all`, too. Another instruction set gives other last bits.
+    #[arg(long, global = true, value_name = "SET", help_heading = "Machine")]
     #[arg(value_parser = ["auto", "portable", "avx2", "avx512", "all"])]
-    pub isa: String,
+    pub isa: Option<String>,
 }
 
 impl Options {

@@ -30,7 +30,7 @@ pub use checkpoint::{Best, CurvePoint, Position};
 pub use config::RunConfig;
 pub use folder::{LONGEST_LOG, RunFolder};
 pub use kneser_ney::{DEFAULT_ORDER, NgramConfig, start_ngram};
-pub use own_text::OwnText;
+pub use own_text::{OwnText, recorded_isa};
 pub use summary::{Summary, Timing};
 pub use train::{Outcome, Session, Watch, resume, start};
 

@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::model_folder;
 use crate::storage::files;
 use crate::vocabulary::Vocabulary;
+use bowline_kernels::Isa;
 use serde::Deserialize;
 
 use std::io::{BufRead, BufReader, Read};
@@ -95,9 +96,22 @@ impl OwnText {
 
 /// The hash in the first line of a run's log.
 fn train_sha256(events: &Path) -> Option<String> {
-    let first = BufReader::new(files::open(events).ok()?.take(LONGEST_CONFIG)).lines().next()?.ok()?;
-    match serde_json::from_str(&first).ok()? {
+    match beginning(events)? {
         Event::Start { data_sha256, .. } => Some(data_sha256),
         _ => None,
     }
+}
+
+/// The first line of a run's log.
+fn beginning(events: &Path) -> Option<Event> {
+    let first = BufReader::new(files::open(events).ok()?.take(LONGEST_CONFIG)).lines().next()?.ok()?;
+    serde_json::from_str(&first).ok()
+}
+
+/// The name of the instruction set that a run began with, if it says so. To continue with another changes the last bits.
+pub fn recorded_isa(run: &Path) -> Option<&'static str> {
+    let Event::Start { machine, .. } = beginning(&RunFolder::new(run).events())? else { return None };
+    // Version 0.1 wrote `avx2+fma`.
+    let parts = machine.split(", ").map(|part| part.trim_end_matches("+fma"));
+    parts.into_iter().find_map(|part| Isa::NAMES.into_iter().find(|name| *name == part))
 }

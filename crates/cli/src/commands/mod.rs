@@ -42,7 +42,7 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// A path as it can be pasted into a shell.
-fn shell(path: &Path) -> String {
+pub fn shell(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
