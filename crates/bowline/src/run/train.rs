@@ -19,7 +19,7 @@ use crate::model_folder::{Contents, ModelFolder};
 use crate::optim::{self, Optimizer, OptimizerKind, Place, ScheduleKind};
 use crate::paper;
 use crate::params::Params;
-use crate::predictor::{Perplexities, Shipped};
+use crate::predictor::Shipped;
 use crate::rng::{Purpose, Stream, unit};
 use crate::storage::atomic;
 use bowline_demo::Truth;
@@ -494,10 +494,11 @@ impl<'a> Trainer<'a> {
         let weights_sha256 = self.save_best(Some((valid.perplexity, test.perplexity)))?;
         let mut predictor = None;
         if self.config.finish.predictor {
-            let Some(fitted) = finish::fit(&self.folder.best(), self.config, corpus, &self.compute, watch)? else {
+            let (best, plain) = (self.folder.best(), [valid.perplexity, test.perplexity]);
+            predictor = finish::fit((&best, plain), self.config, corpus, &self.compute, watch)?;
+            if predictor.is_none() {
                 return Ok(None);
-            };
-            predictor = Some(Perplexities { plain: [valid.perplexity, test.perplexity], ..fitted });
+            }
         }
         let best_epoch = self.position.best.map_or(0, |best| best.epoch);
         let ended = self.position.ended.clone().unwrap_or_default();
