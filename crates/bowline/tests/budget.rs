@@ -141,7 +141,7 @@ fn a_model_predicts_in_the_way_that_is_stored_with_it() {
     let plain = perplexity(Ensemble::from(model()));
     assert!((full / with.full[1] - 1.0).abs() < 1e-6, "{full} {with:?}");
     assert!((plain / with.plain[1] - 1.0).abs() < 1e-6, "{plain} {with:?}");
-    assert!(full < phrase && phrase < plain, "{full} {phrase} {plain}");
+    assert!(full < 1.0001 * phrase && phrase < plain, "{full} {phrase} {plain}");
 
     // It belongs to its weights.
     let mut other = shipped.clone();

@@ -4,6 +4,7 @@ use super::rules;
 use crate::config::{Config, DataConfig};
 use crate::error::Result;
 use crate::recipes::Recipe;
+use crate::run;
 use crate::wording::{duration, grouped};
 
 /// What follows the training (`finish.seconds`) takes a share of a short time, and less of a longer one: seconds and share.
@@ -96,6 +97,7 @@ impl Plan {
             next.seed = facts.seed;
             (next.finish.predictor, next.finish.seconds) = (true, finish.round());
             (config, piece) = (next.with(&facts.chosen)?, part);
+            run::require_memory(&config, facts.vocab)?;
             speed = speed_of(&config, facts.vocab).max(1e-9);
             operations = speed * 6.0 * config.spec(facts.vocab).products() as f64;
         }

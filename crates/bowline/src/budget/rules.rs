@@ -54,7 +54,7 @@ pub fn shape(words: usize, vocab: usize, budget: f64) -> Option<Shape> {
     let c = budget / n;
     let (more, text) = (c / OPERATIONS, (n / WORDS).min(1.0));
     let most_embedding = 320;
-    let wanted = UNITS * more.powf(0.2) * text.powf(0.15);
+    let wanted = UNITS * more.powf(0.2) * text.powf(0.2);
     let units = rounded(wanted, 16, FEWEST_UNITS, MOST_UNITS);
     let embedding = rounded(EMBEDDING * (VOCAB / v).powf(0.25) * more.powf(0.06), 8, 64, most_embedding.min(units));
     let needed = |units: usize, embedding: usize| operations(units as f64, embedding as f64, v);

@@ -109,6 +109,11 @@ fn open_whole(config: &DataConfig) -> Result<Corpus> {
     }
 }
 
+/// Checks that a training with these settings, and so many different words, fits into the memory that is free.
+pub(crate) fn require_memory(config: &Config, vocab: usize) -> Result<()> {
+    memory::require(setup::memory(config, vocab), memory::available())
+}
+
 /// Checks that a corpus is long enough for the settings.
 pub(crate) fn check_length(config: &Config, corpus: &Corpus) -> Result<()> {
     corpus.train.require_tokens(config.batch + 1, &format!("{} streams (setting `batch`)", config.batch))?;

@@ -6,7 +6,7 @@ use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
 use super::true_targets::TrueTargets;
-use super::{check_length, describe, finish, kneser_ney, memory, open_corpus, rewrite, setup};
+use super::{check_length, describe, finish, kneser_ney, open_corpus, require_memory, rewrite, setup};
 use crate::batch::{Streams, Window};
 use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
@@ -77,7 +77,7 @@ pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watc
     }
     let corpus = open_corpus(&config.data)?;
     check_length(config, &corpus)?;
-    memory::require(setup::memory(config, corpus.vocabulary.len()), memory::available())?;
+    require_memory(config, corpus.vocabulary.len())?;
     folder.create()?;
     let _lock = folder.lock()?;
     watch.begin(folder.dir())?;
@@ -99,7 +99,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     config.check_cpu(session.isa)?;
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
-    memory::require(setup::memory(&config, corpus.vocabulary.len()), memory::available())?;
+    require_memory(&config, corpus.vocabulary.len())?;
     let spec = config.spec(corpus.vocabulary.len());
     let restored = checkpoint::restore(&folder, &spec, &config, &corpus)?;
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
