@@ -444,6 +444,10 @@ impl Config {
             let possible = keep.0 > 0.0 && keep.0 <= 1.0;
             check(&format!("masks.{site}"), possible, &keep.0, "above 0, up to 1 (1 drops nothing)")?;
         }
+        if let Some(site) = self.masks.without_gates().next() {
+            let problem = format!("what `{site:?}` masks is not consumed by gates");
+            return Err(Error::config("masks.per_gate", problem, "only `input`, `state` and `between`"));
+        }
         if self.keep.0 < 1.0 && !self.masks.is_off() {
             let problem = "there are masks by site (`masks.*`) and the paper's (`keep`)";
             return Err(Error::config("keep", problem, "`keep=1`, or all of `masks.*` at 1"));

@@ -84,6 +84,7 @@ const GROUPS: [Group; 9] = [
             ("masks.projection", "of the projection's output"),
             ("masks.weights", "of the recurrent matrices' elements (weight drop)"),
             ("masks.each_step", "sites whose masks are drawn at every step; the others are held for a window"),
+            ("masks.per_gate", "of input, state and between: sites with a mask for each gate; the others share one"),
         ],
     ),
     (
