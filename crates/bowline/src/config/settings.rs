@@ -60,6 +60,7 @@ const GROUPS: [Group; 9] = [
             ("network.activation", "for rnn and deep: tanh, sigmoid or relu"),
             ("network.coupled", "for lstm: the coupled input gate min(1 - f, i)"),
             ("network.depth", "for highway: levels of a step"),
+            ("network.direct", "word vectors are added to the first layer's gates, without a matrix"),
             ("network.widths", "units of each layer, from below; empty for `layers` times `hidden`"),
             ("network.embedding", "size of a word vector; 0 for the classifier's if tied, else `hidden`"),
             ("network.projection", "width of a projection under the classifier; 0 for none"),

@@ -132,7 +132,7 @@ impl Dropout {
         ]
     }
 
-    /// Every site keeps what it kept and of the rest all but this share.
+    /// The same with this share of what each site drops: 1 drops as much, 0 nothing.
     pub fn dropping(&self, share: f64) -> Dropout {
         let of = |keep: KeepProb| KeepProb((1.0 - share * (1.0 - f64::from(keep.0))) as f32);
         Dropout {
@@ -198,30 +198,34 @@ impl Masks {
     /// Draws masks by site for a window: a function of `(seed, step)` and of the words alone.
     pub fn draw_by_site(&mut self, dropout: &Dropout, spec: &ModelSpec, window: &Window, (seed, step): (u64, u64)) {
         let (steps, batch) = (window.steps, window.batch);
-        let draw = |mask: &mut Vec<f32>, site: Site, keep: KeepProb, width: usize, purpose: Purpose| {
-            let times = if dropout.each_step.contains(site) { steps } else { 1 };
-            mask.resize(if keep.0 < 1.0 { times * batch * width } else { 0 }, 0.0);
-            Stream::new(seed, purpose, step).fill(mask, keep.mask());
-        };
-        // How often a mask is needed that layer `l` consumes.
+        let draw =
+            |mask: &mut Vec<f32>, (site, gates): (Site, usize), keep: KeepProb, width: usize, purpose: Purpose| {
+                let times = if dropout.each_step.contains(site) { steps } else { 1 };
+                let one = times * batch * width;
+                mask.resize(if keep.0 < 1.0 { gates * one } else { 0 }, 0.0);
+                for (gate, mask) in mask.chunks_exact_mut(one).enumerate() {
+                    Stream::new(seed, purpose, step).of_gate(gate as u8).fill(mask, keep.mask());
+                }
+            };
+        // A site, and how many masks are needed of what layer `l` consumes there.
         let gates = |site: Site, l: usize| {
             let layer = spec.layers.get(l).filter(|_| dropout.per_gate.contains(site));
-            layer.map_or(1, |layer| layer.unit.kernel().gates())
+            (site, layer.map_or(1, |layer| layer.unit.kernel().gates()))
         };
         self.per_gate = dropout.per_gate;
         self.draw_words(dropout, window, (seed, step));
-        let width = gates(Site::Input, 0) * spec.input.width;
-        draw(&mut self.input, Site::Input, dropout.input, width, Purpose::InputMask);
+        draw(&mut self.input, gates(Site::Input, 0), dropout.input, spec.input.width, Purpose::InputMask);
         self.states.resize(spec.layers.len(), Vec::new());
         self.outputs.resize(spec.layers.len(), Vec::new());
         for (l, layer) in spec.layers.iter().enumerate() {
             let top = l + 1 == spec.layers.len();
             let (site, keep) = if top { (Site::Output, dropout.output) } else { (Site::Between, dropout.between) };
-            let (l16, state, output) = (l as u16, gates(Site::State, l), gates(site, l + 1));
-            draw(&mut self.states[l], Site::State, dropout.state, state * layer.units, Purpose::StateMask(l16));
-            draw(&mut self.outputs[l], site, keep, output * layer.units, Purpose::OutputMask(l16));
+            let (l16, d) = (l as u16, layer.units);
+            draw(&mut self.states[l], gates(Site::State, l), dropout.state, d, Purpose::StateMask(l16));
+            draw(&mut self.outputs[l], gates(site, l + 1), keep, d, Purpose::OutputMask(l16));
         }
-        draw(&mut self.projection, Site::Projection, dropout.projection, spec.width(), Purpose::ProjectionMask);
+        let site = (Site::Projection, 1);
+        draw(&mut self.projection, site, dropout.projection, spec.width(), Purpose::ProjectionMask);
         if dropout.weights.0 < 1.0 {
             self.draw_weights(dropout.weights, spec, (seed, step));
         }

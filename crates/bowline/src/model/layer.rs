@@ -63,6 +63,8 @@ pub(super) struct Layer {
     unit: Unit,
     inputs: usize,
     hidden: usize,
+    /// Levels whose gates the inputs are added to as they are ([`crate::spec::LayerSpec::direct`]).
+    direct: usize,
     tensors: LayerTensors,
     /// `W_ih^T`, (d_x, G d), of each level where the inputs enter.
     input_weights: Vec<PackedB>,
@@ -108,6 +110,7 @@ impl Layer {
             unit,
             inputs: spec.inputs(l),
             hidden: d,
+            direct: if spec.layers[l].direct { spec.layers[l].unit.levels().entered } else { 0 },
             input_weights: tensors.levels.iter().map(input_weights).collect(),
             recurrent: (0..levels).map(|_| weights()).collect(),
             shortcut: tensors.shortcut.map(|_| weights()),
@@ -209,6 +212,8 @@ impl Layer {
             } else if level.w_ih.is_some() {
                 let x = Mat::new(x, rows, self.inputs);
                 gemm(&self.compute.team, x, &self.input_weights[l], &mut self.gates[at], Into::Accumulate);
+            } else if l < self.direct {
+                self.add_inputs(l, x, at);
             }
         }
         self.chain(params, state, masks, shape);
@@ -218,6 +223,25 @@ impl Layer {
         self.compute.team.for_each(self.gates[at].chunks_mut(step), |gates| {
             gates.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
         });
+    }
+
+    /// Adds the inputs of level `l` to its gates.
+    fn add_inputs(&mut self, l: usize, x: &[f32], at: Range<usize>) {
+        let width = self.unit.gates() * self.hidden;
+        for (gates, x) in self.gates[at].chunks_exact_mut(width).zip(x.chunks_exact(self.inputs)) {
+            gates.iter_mut().zip(&x[l * width..]).for_each(|(gate, x)| *gate += x);
+        }
+    }
+
+    /// The gradient by inputs that were added to the gates; of others, nothing changes.
+    pub(super) fn direct_gradient(&self, d_x: &mut [f32], shape: Shape) {
+        let width = self.unit.gates() * self.hidden;
+        for l in 0..self.direct {
+            let d_gates = self.gates[self.of_level(l, shape)].chunks_exact(width);
+            for (d_x, d_gates) in d_x.chunks_exact_mut(self.inputs).zip(d_gates) {
+                d_x[l * width..][..width].copy_from_slice(d_gates);
+            }
+        }
     }
 
     /// [`Layer::forward`] of one stream without masks, with `W_ih` as it lies: for weights that change after every few words,
@@ -236,7 +260,10 @@ impl Layer {
             let level = self.tensors.levels[l];
             let at = self.of_level(l, (steps, 1));
             let Some(w_ih) = level.w_ih else {
-                self.fill_with_bias(params.of(level.bias), at, width);
+                self.fill_with_bias(params.of(level.bias), at.clone(), width);
+                if l < self.direct {
+                    self.add_inputs(l, &x[..steps * self.inputs], at);
+                }
                 continue;
             };
             let bias = Some(params.of(level.bias));
@@ -395,7 +422,9 @@ impl Layer {
         let team = &*self.compute.team;
         let entered = || self.tensors.levels.iter().enumerate().filter_map(|(l, level)| Some((l, level.w_ih?)));
         let gates = |l: usize| &self.gates[self.of_level(l, shape)];
-        if let Some(mask) = mask {
+        if self.direct > 0 {
+            self.direct_gradient(d_x, shape);
+        } else if let Some(mask) = mask {
             d_x.fill(0.0);
             for (l, w_ih) in entered() {
                 let into = (gradient.of_mut(w_ih), &mut *d_x);

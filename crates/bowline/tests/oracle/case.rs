@@ -88,7 +88,8 @@ impl Case {
             let layers = case.spec.layers.iter().enumerate();
             layers.map(|(l, layer)| (0..gates(layer.unit)).map(|_| mask(rows * width(l))).collect()).collect()
         };
-        let gate_inputs = of_layers(&|l| case.spec.inputs(l));
+        let mut gate_inputs = of_layers(&|l| case.spec.inputs(l));
+        case.spec.layers.iter().zip(&mut gate_inputs).filter(|(layer, _)| layer.direct).for_each(|(_, m)| m.clear());
         let gate_states = of_layers(&|l| case.spec.layers[l].units);
         let shared = case.masks.take().unwrap();
         let mut outputs = vec![Vec::new(); case.spec.layers.len()];

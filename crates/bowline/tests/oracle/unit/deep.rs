@@ -5,13 +5,13 @@
 //! h = f(U_2 x + W_2 (m z) + S (m h') + b_2)
 //! ```
 
-use super::{Layout, Product, Read, Step, activation, slope, sum};
+use super::{Input, Layout, Product, Read, Step, activation, slope, sum};
 use bowline::spec::Activation;
 use std::ops::Range;
 
 pub struct Deep {
     f: Activation,
-    inputs: [Product; 2],
+    inputs: [Input; 2],
     recurrent: [Product; 2],
     shortcut: Product,
     biases: [Range<usize>; 2],
@@ -22,14 +22,15 @@ pub struct Deep {
 impl Deep {
     pub fn step(layout: &Layout, l: usize, f: Activation, params: &[f64], read: &Read<'_>) -> Deep {
         let place = |what: &str, k: usize| layout.place(&format!("deep.{what}_l{l}_d{k}"));
-        let inputs = [0, 1].map(|k| Product::new(place("weight_ih", k), read.x, read.input_masks));
+        let inputs =
+            [0, 1].map(|k| Input::new(layout, &format!("deep.weight_ih_l{l}_d{k}"), (k, read.state[0].len()), read));
         let biases = [0, 1].map(|k| place("bias", k));
         let first = Product::new(place("weight_hh", 0), &read.state[0], read.masks);
         let a = sum(&[&inputs[0].value(params), &first.value(params), &params[biases[0].clone()]]);
         let z: Vec<f64> = a.iter().map(|&a| activation(f, a)).collect();
         let second = Product::new(place("weight_hh", 1), &z, read.masks);
         let shortcut = Product::new(layout.place(&format!("deep.shortcut_l{l}")), &read.state[0], read.masks);
-        let parts = [&inputs[1], &second, &shortcut].map(|product| product.value(params));
+        let parts = [inputs[1].value(params), second.value(params), shortcut.value(params)];
         let a = sum(&[&parts[0], &parts[1], &parts[2], &params[biases[1].clone()]]);
         let h = a.iter().map(|&a| activation(f, a)).collect();
         Deep { f, inputs, recurrent: [first, second], shortcut, biases, z, h }

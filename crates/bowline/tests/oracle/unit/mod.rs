@@ -83,6 +83,45 @@ impl Product {
     }
 }
 
+/// A level's share of the input: a product, or a part of the input as it is where the level has no matrix.
+pub enum Input {
+    Product(Product),
+    /// The part and the width of the whole.
+    Direct(Vec<f64>, Range<usize>, usize),
+}
+
+impl Input {
+    /// Of the `k`th level, with `rows` gates.
+    pub fn new(layout: &Layout, name: &str, (k, rows): (usize, usize), read: &Read<'_>) -> Input {
+        match layout.find(name) {
+            Some(place) => Input::Product(Product::new(place, read.x, read.input_masks)),
+            None => {
+                let part = k * rows..(k + 1) * rows;
+                assert!(read.input_masks.is_empty(), "masks by gate are for inputs with a matrix");
+                Input::Direct(read.x[part.clone()].to_vec(), part, read.x.len())
+            }
+        }
+    }
+
+    pub fn value(&self, params: &[f64]) -> Vec<f64> {
+        match self {
+            Input::Product(product) => product.value(params),
+            Input::Direct(x, ..) => x.clone(),
+        }
+    }
+
+    pub fn backward(&self, params: &[f64], d: &[f64], gradient: &mut [f64]) -> Vec<f64> {
+        match self {
+            Input::Product(product) => product.backward(params, d, gradient),
+            Input::Direct(_, part, width) => {
+                let mut d_x = vec![0.0; *width];
+                d_x[part.clone()].copy_from_slice(d);
+                d_x
+            }
+        }
+    }
+}
+
 /// The sum of some vectors.
 pub fn sum(parts: &[&[f64]]) -> Vec<f64> {
     (0..parts[0].len()).map(|k| parts.iter().map(|part| part[k]).sum()).collect()

@@ -1,12 +1,12 @@
 //! The simple recurrent unit: `h = f(W_ih x + W_hh h' + b)`, with the masked `h'` from the step before.
 
-use super::{Layout, Product, Read, Step, activation, slope, sum};
+use super::{Input, Layout, Product, Read, Step, activation, slope, sum};
 use bowline::spec::Activation;
 use std::ops::Range;
 
 pub struct Rnn {
     f: Activation,
-    input: Product,
+    input: Input,
     recurrent: Product,
     bias: Range<usize>,
     h: Vec<f64>,
@@ -14,7 +14,7 @@ pub struct Rnn {
 
 impl Rnn {
     pub fn step(layout: &Layout, l: usize, f: Activation, params: &[f64], read: &Read<'_>) -> Rnn {
-        let input = Product::new(layout.place(&format!("rnn.weight_ih_l{l}")), read.x, read.input_masks);
+        let input = Input::new(layout, &format!("rnn.weight_ih_l{l}"), (0, read.state[0].len()), read);
         let recurrent = Product::new(layout.place(&format!("rnn.weight_hh_l{l}")), &read.state[0], read.masks);
         let bias = layout.place(&format!("rnn.bias_l{l}"));
         let a = sum(&[&input.value(params), &recurrent.value(params), &params[bias.clone()]]);
