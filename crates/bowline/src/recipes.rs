@@ -157,8 +157,8 @@ mod tests {
             ("rhn-re", 23.4),
             ("awd-lstm", 24.2),
             ("melis-10m", 10.0),
-            ("rnn-mikolov", 6.2),
-            ("deep-rnn", 4.3),
+            ("rnn-mikolov", 6.1),
+            ("deep-rnn", 6.2),
             ("narrow", 3.6),
         ] {
             assert_eq!(millions(name), expected, "{name}");

@@ -69,6 +69,13 @@ impl Stream {
         Stream { key: halves(mixed), counter: [halves(step)[0], halves(step)[1], purpose.code()] }
     }
 
+    /// The same for the `gate`th of several masks of one purpose; for the first of them this one.
+    pub fn of_gate(mut self, gate: u8) -> Stream {
+        // Purposes have codes below 2^24.
+        self.counter[2] += u32::from(gate) << 24;
+        self
+    }
+
     /// Four numbers at once: those of the indices `4 * block ..`.
     pub fn block(&self, block: u32) -> [u32; 4] {
         philox([block, self.counter[0], self.counter[1], self.counter[2]], self.key)

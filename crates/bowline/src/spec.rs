@@ -39,6 +39,10 @@ pub struct LayerSpec {
     pub unit: Unit,
     /// Its units, `d_h`.
     pub units: usize,
+    /// Whether its inputs are added to its gates as they are, without a matrix: those of every level where inputs enter, one
+    /// after the other. So a word has a vector for each of the levels (Mikolov's U, Pascanu's U_1 and U_2).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub direct: bool,
 }
 
 /// What a recurrent layer computes; the equations are in `bowline_kernels::recurrent`.
@@ -115,7 +119,7 @@ impl ModelSpec {
         ModelSpec {
             vocab,
             input: InputSpec { width: hidden },
-            layers: vec![LayerSpec { unit: Unit::Lstm { coupled: false }, units: hidden }; layers],
+            layers: vec![LayerSpec::new(Unit::Lstm { coupled: false }, hidden); layers],
             output: OutputSpec { projection: None, tied, bias: !tied },
         }
     }
@@ -170,6 +174,15 @@ impl ModelSpec {
                 }
                 Unit::Highway { depth } => within(&format!("the depth of layer {l}"), depth, MOST_LAYERS)?,
                 _ => {}
+            }
+            if layer.direct && !matches!(layer.unit, Unit::Rnn { .. } | Unit::Deep { .. }) {
+                return Err(format!("layer {l} is direct, which only simple recurrent and deep layers can be"));
+            }
+            let (found, needed) = (self.inputs(l), layer.direct_inputs());
+            if layer.direct && found != needed {
+                return Err(format!(
+                    "layer {l} adds its inputs to its gates, so it needs {needed} of them, not {found}"
+                ));
             }
         }
         within("the width of what the classifier sees", self.width(), MOST_UNITS)?;
@@ -239,6 +252,16 @@ pub(crate) struct Levels {
 }
 
 impl LayerSpec {
+    /// A layer whose inputs go through a matrix.
+    pub fn new(unit: Unit, units: usize) -> LayerSpec {
+        LayerSpec { unit, units, direct: false }
+    }
+
+    /// The width of the inputs of a [direct](LayerSpec::direct) layer.
+    pub(crate) fn direct_inputs(&self) -> usize {
+        self.unit.levels().entered * self.unit.kernel().gates() * self.units
+    }
+
     /// What it carries from one window to the next: names of values, of which it has one for each unit.
     pub fn state(&self) -> &'static [&'static str] {
         match self.unit {

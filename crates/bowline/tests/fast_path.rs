@@ -6,7 +6,9 @@ mod specs;
 
 use bowline::batch::Window;
 use bowline::compute::Compute;
-use bowline::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Masks, Network, Pass, State, Use};
+use bowline::model::{
+    Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Masks, Network, Pass, Site, State, Use,
+};
 use bowline::optim;
 use bowline::params::Params;
 use bowline::spec::ModelSpec;
@@ -282,13 +284,24 @@ fn the_second_order_form_is_the_limit_of_the_exact_one() {
 
 /// The masks by site of a case, of which the oracle has one for each step.
 fn masks_by_site(case: &Case) -> Option<Masks> {
-    let all = |masks: &[Vec<f64>]| masks.iter().map(|m| narrow(m)).collect();
-    case.masks.as_ref().map(|m| Masks {
-        input: narrow(&m.input),
-        states: all(&m.states),
-        outputs: all(&m.outputs),
-        projection: narrow(&m.projection),
-        ..Masks::default()
+    let all = |masks: &[Vec<f64>]| -> Vec<Vec<f32>> { masks.iter().map(|m| narrow(m)).collect() };
+    case.masks.as_ref().map(|m| {
+        let mut masks = Masks {
+            input: narrow(&m.input),
+            states: all(&m.states),
+            outputs: all(&m.outputs),
+            projection: narrow(&m.projection),
+            ..Masks::default()
+        };
+        if !m.gate_states.is_empty() {
+            // The masks of a layer's inputs are with what gives them.
+            masks.per_gate = vec![Site::Input, Site::State, Site::Between].into();
+            let mut inputs = m.gate_inputs.iter().map(|gates| narrow(&gates.concat()));
+            masks.input = inputs.next().unwrap();
+            masks.outputs.iter_mut().zip(inputs).for_each(|(output, mask)| *output = mask);
+            masks.states = m.gate_states.iter().map(|gates| narrow(&gates.concat())).collect();
+        }
+        masks
     })
 }
 
@@ -298,8 +311,9 @@ fn every_unit_width_and_site_agrees_with_the_oracle() {
         Isa::available().into_iter().flat_map(|isa| specs::all(31).into_iter().enumerate().map(move |s| (isa, s)))
     {
         let case = Case::random(&spec, (9, 3), 0.6, None, 60 + i as u64);
-        for case in [case.clone(), case.by_site(0.6, 70 + i as u64)] {
-            let what = format!("{isa:?} {spec:?}, masks {}", case.masks.is_some());
+        let (by_site, by_gate) = (case.clone().by_site(0.6, 70 + i as u64), case.clone().by_gate(0.6, 80 + i as u64));
+        for (masks, case) in [("no", case), ("masks by site", by_site), ("masks by gate", by_gate)] {
+            let what = format!("{isa:?} {spec:?}, {masks}");
             let truth = case.run(None);
             let mut network = Network::new(&spec, Compute::new(Arc::new(Team::new(2)), isa), Use::Train, 9, 3);
             let (weights, mut gradient) = (params(&spec, &case.params), Params::zeros(&spec));

@@ -59,7 +59,7 @@ fn spec(fixture: &Fixture, case: &Case) -> ModelSpec {
     ModelSpec {
         vocab: fixture.vocab,
         input: InputSpec { width: case.width },
-        layers: fixture.widths.iter().map(|&units| LayerSpec { unit, units }).collect(),
+        layers: fixture.widths.iter().map(|&units| LayerSpec::new(unit, units)).collect(),
         output: OutputSpec { projection, tied: case.tied, bias: true },
     }
 }

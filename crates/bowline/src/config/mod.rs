@@ -17,7 +17,7 @@ pub use settings::Setting;
 pub use streams::{ActivityConfig, StreamsConfig};
 
 use crate::error::{Error, Result};
-use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb};
+use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Site};
 use crate::optim::{OptimizerConfig, OptimizerKind, Rule, Schedule, ScheduleConfig};
 use bowline_kernels::Isa;
 use serde::{Deserialize, Serialize};
@@ -431,6 +431,10 @@ impl Config {
                 "other values of `hidden`, `layers`, `network.widths`, `network.embedding`, `network.projection`";
             Error::config("network", problem, advice)
         })?;
+        if self.network.direct && self.masks.per_gate.contains(Site::Input) {
+            let problem = "direct inputs have values of their own for each gate, and so masks";
+            return Err(Error::config("masks.per_gate", problem, "a list without `input`"));
+        }
         if self.augmented() && spec.input.width != spec.width() {
             let problem =
                 "the augmented loss compares what the classifier sees with word vectors, of another size here";
@@ -450,6 +454,11 @@ impl Config {
         for (site, keep) in self.masks.sites() {
             let possible = keep.0 > 0.0 && keep.0 <= 1.0;
             check(&format!("masks.{site}"), possible, &keep.0, "above 0, up to 1 (1 drops nothing)")?;
+        }
+        if let Some(site) = self.masks.without_gates().next() {
+            let problem =
+                format!("what is masked at `{}` is not consumed by gates", format!("{site:?}").to_lowercase());
+            return Err(Error::config("masks.per_gate", problem, "only `input`, `state` and `between`"));
         }
         if self.keep.0 < 1.0 && !self.masks.is_off() {
             let problem = "there are masks by site (`masks.*`) and the paper's (`keep`)";

@@ -60,6 +60,7 @@ const GROUPS: [Group; 10] = [
             ("network.activation", "for rnn and deep: tanh, sigmoid or relu"),
             ("network.coupled", "for lstm: the coupled input gate min(1 - f, i)"),
             ("network.depth", "for highway: levels of a step"),
+            ("network.direct", "word vectors are added to the first layer's gates, without a matrix"),
             ("network.widths", "units of each layer, from below; empty for `layers` times `hidden`"),
             ("network.embedding", "size of a word vector; 0 for the classifier's if tied, else `hidden`"),
             ("network.projection", "width of a projection under the classifier; 0 for none"),
@@ -84,6 +85,7 @@ const GROUPS: [Group; 10] = [
             ("masks.projection", "of the projection's output"),
             ("masks.weights", "of the recurrent matrices' elements (weight drop)"),
             ("masks.each_step", "sites whose masks are drawn at every step; the others are held for a window"),
+            ("masks.per_gate", "of input, state and between: sites with a mask for each gate; the others share one"),
         ],
     ),
     (

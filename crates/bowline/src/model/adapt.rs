@@ -369,6 +369,7 @@ impl Network {
                     d_x.iter_mut().zip(&d_level).for_each(|(sum, d_x)| *sum += d_x);
                 }
             });
+            above[0].direct_gradient(d_x, (steps, 1));
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
         let mut left = Left {

@@ -4,6 +4,7 @@ pub mod adapt;
 pub mod classifier;
 pub mod dropout;
 pub mod embedding;
+mod gatewise;
 mod gram;
 mod layer;
 mod projection;
@@ -19,7 +20,7 @@ use adapt::ByColumns;
 use bowline_kernels::{Buffer, Isa, PackedB, Team};
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss, Words};
 use dropout::there;
-pub use dropout::{Dropout, KeepProb, Masks, Site};
+pub use dropout::{Dropout, KeepProb, Masks, Site, Sites};
 pub use layer::Activity;
 use layer::{Backward, Layer, LayerMasks};
 use projection::Projection;
@@ -301,9 +302,17 @@ impl<'a> Pass<'a> {
             return LayerMasks { activity, apart: activity != Activity::default(), ..LayerMasks::default() };
         };
         let (state, weights) = (there(&masks.states[l]), masks.weights.get(l).map_or(&[][..], |weights| weights));
-        match masks.outputs.get(l) {
-            None => LayerMasks { state, output: state, apart: false, weights, activity },
-            Some(output) => LayerMasks { state, output: there(output), apart: true, weights, activity },
+        let paper = LayerMasks { state, output: state, weights, activity, ..LayerMasks::default() };
+        let Some(output) = masks.outputs.get(l) else { return paper };
+        // A mask for each gate of the layer that consumes a vector is that layer's affair.
+        let by_gate = |site: Site| masks.per_gate.contains(site);
+        let (site, below) = if l == 0 { (Site::Input, &masks.input) } else { (Site::Between, &masks.outputs[l - 1]) };
+        LayerMasks {
+            input: there(below).filter(|_| by_gate(site)),
+            per_gate: state.is_some() && by_gate(Site::State),
+            output: there(output).filter(|_| l + 1 == layers || !by_gate(Site::Between)),
+            apart: true,
+            ..paper
         }
     }
 
