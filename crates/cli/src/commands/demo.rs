@@ -112,13 +112,13 @@ pub fn run(options: &DemoOptions) -> anyhow::Result<ExitCode> {
 /// Little text and Adam: this is where the augmented loss and the reused embedding show, within a minute. The same for all
 /// four models.
 const SETTINGS: [&str; 12] = [
-    "data.train_words=20000",
-    "epochs=10",
+    "data.train_words=10000",
+    "epochs=16",
     "batch=8",
-    "init=0.03",
+    "init=0.02",
     "optimizer.kind=adam",
     "optimizer.beta1=0",
-    "learning_rate=0.003",
+    "learning_rate=0.005",
     "schedule.kind=cosine",
     "schedule.warm_up=50",
     "schedule.constant=0.4",
