@@ -6,7 +6,7 @@
 mod common;
 mod serving;
 
-use bowline::config::Config;
+use bowline::config::{Config, TargetSource};
 use bowline::recipes::Recipe;
 use common::{Place, bowline, finish, result};
 use serde_json::{Value, json};
@@ -41,6 +41,10 @@ fn small(config: &Config) -> Vec<String> {
 /// `bowline train` of a recipe.
 fn train(place: &Place, recipe: &Recipe, config: &Config, out: &str) -> Command {
     let mut command = bowline(["train", "--threads", "1", "--min-count", "1", "--model", &recipe.name]);
+    if config.augment.target == TargetSource::Teacher {
+        // Whoever comes before it in the list has been trained.
+        command.arg("--teacher").arg(place.path("re")).arg("--teacher").arg(place.path("vd-lstm"));
+    }
     command.args(small(config)).arg("--data").arg(place.path("corpus")).arg("--out").arg(place.path(out));
     command
 }

@@ -2,6 +2,7 @@
 
 use super::Config;
 use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
+use crate::topics::TopicsSpec;
 use serde::{Deserialize, Serialize};
 
 /// The units by name.
@@ -47,6 +48,9 @@ pub struct NetworkConfig {
     pub tied: bool,
     /// Whether the classifier has a bias, likewise.
     pub bias: bool,
+    /// Whether the topics of the last words are features of the network (`topics.*`).
+    #[serde(default)]
+    pub topics: bool,
 }
 
 impl Default for NetworkConfig {
@@ -63,6 +67,7 @@ impl Default for NetworkConfig {
             projection_bias: false,
             tied: false,
             bias: false,
+            topics: false,
         }
     }
 }
@@ -111,9 +116,10 @@ impl Config {
             0 => self.hidden,
             width => width,
         };
+        let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
         ModelSpec {
             vocab,
-            input: InputSpec { width },
+            input: InputSpec { width, topics },
             layers: widths.iter().map(|&units| LayerSpec { unit, units }).collect(),
             output: OutputSpec { projection, tied, bias: self.model.paper_tied().map_or(network.bias, |tied| !tied) },
         }

@@ -157,7 +157,7 @@ impl Masks {
             draw(&mut self.states[l], Site::State, dropout.state, layer.units, Purpose::StateMask(l16));
             draw(&mut self.outputs[l], site, keep, layer.units, Purpose::OutputMask(l16));
         }
-        draw(&mut self.projection, Site::Projection, dropout.projection, spec.width(), Purpose::ProjectionMask);
+        draw(&mut self.projection, Site::Projection, dropout.projection, spec.projected(), Purpose::ProjectionMask);
         if dropout.weights.0 < 1.0 {
             self.draw_weights(dropout.weights, spec, (seed, step));
         }

@@ -21,6 +21,7 @@ mod memory;
 mod own_text;
 mod setup;
 mod summary;
+mod teacher;
 mod train;
 mod true_targets;
 
