@@ -18,7 +18,7 @@ pub struct Setting {
 
 type Group = (&'static str, &'static [(&'static str, &'static str)]);
 
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     (
         "network",
         &[
@@ -151,6 +151,13 @@ const GROUPS: [Group; 10] = [
             ("augment.teachers", "the teachers' folders, as `--teacher` gives them"),
             ("augment.teachers_sha256", "what tells their weights from others; filled in by the program"),
             ("augment.begin", "the training with which it begins: first or second"),
+        ],
+    ),
+    (
+        "after the training",
+        &[
+            ("finish.predictor", "fit n-grams, a cache and dynamic evaluation as the model's own way of predicting"),
+            ("finish.seconds", "time for that, about; what does not fit is left out"),
         ],
     ),
     ("checkpoints", &[("checkpoint.every_seconds", "seconds between checkpoints; 0 writes one after every step")]),
