@@ -38,3 +38,29 @@ fn topics_are_explained_and_a_count_of_none_is_refused() {
     let refused = finish(bowline(["next", "--explain"]).arg(plain).arg("baba"));
     assert!(refused.error().contains("has nothing to look into: neither topics nor a pointer"), "{refused:?}");
 }
+
+/// The other ways of predicting go with topics too; one that learns almost nothing from the text is the network as it was trained.
+#[test]
+fn topics_go_with_every_way_of_predicting() {
+    let place = Place::new();
+    let mut command = bowline(["train", "--threads", "1", "--min-count", "1", "--model", "rnn-lda", "--epochs", "1"]);
+    command.args(["--set", "hidden=8", "--set", "topics.sweeps=10", "--set", "topics.count=7"]);
+    finish(command.arg("--data").arg(place.path("corpus")).arg("--out").arg(place.path("run"))).success();
+    let eval = |flags: &[&str]| {
+        let mut command = bowline(["eval", "--json", "--threads", "1"]);
+        let answer = finish(command.arg(place.path("run")).arg("--data").arg(place.path("corpus")).args(flags)).json();
+        answer["perplexity"].as_f64().unwrap()
+    };
+    let alone = eval(&[]);
+    let still = eval(&["--dynamic-form", "sgd", "--dynamic-rate", "1e-9", "--dynamic-decay", "0"]);
+    assert!((still / alone - 1.0).abs() < 1e-4, "{still} {alone}");
+    let learning = eval(&["--dynamic-form", "sgd", "--dynamic-rate", "0.05"]);
+    assert!(learning.is_finite() && learning != alone, "{learning} {alone}");
+    assert!(eval(&["--cache"]).is_finite());
+    // Without a unit dropped, a sample is the network itself.
+    let sampled = eval(&["--mc", "2", "--mc-keep", "1"]);
+    assert!((sampled / alone - 1.0).abs() < 1e-5, "{sampled} {alone}");
+    let draw = ["generate", "--words", "8", "--samples", "2", "--seed", "5", "--threads", "1"];
+    let text = finish(bowline(draw).arg(place.path("run"))).success().stdout;
+    assert_eq!(text.lines().count(), 2, "{text}");
+}
