@@ -23,6 +23,7 @@ mod own_text;
 mod rewrite;
 mod setup;
 mod summary;
+mod teacher;
 mod train;
 mod true_targets;
 

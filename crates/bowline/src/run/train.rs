@@ -5,6 +5,7 @@ use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
+use super::teacher::{self, Teachers};
 use super::true_targets::TrueTargets;
 use super::{check_length, describe, finish, kneser_ney, open_corpus, require_memory, rewrite, setup};
 use crate::batch::{Streams, Window};
@@ -22,6 +23,7 @@ use crate::params::Params;
 use crate::predictor::Shipped;
 use crate::rng::{Purpose, Stream, unit};
 use crate::storage::atomic;
+use crate::topics::lda;
 use bowline_demo::Truth;
 use bowline_kernels::{Isa, Team, model_name};
 use std::path::Path;
@@ -78,6 +80,7 @@ pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watc
     let corpus = open_corpus(&config.data)?;
     check_length(config, &corpus)?;
     require_memory(config, corpus.vocabulary.len())?;
+    let config = &teacher::recorded(config, &corpus.vocabulary)?;
     folder.create()?;
     let _lock = folder.lock()?;
     watch.begin(folder.dir())?;
@@ -139,6 +142,8 @@ struct Trainer<'a> {
     true_targets: Option<TrueTargets>,
     /// The same of the validation text, to measure an estimated `y~` by.
     yardstick: Option<TrueTargets>,
+    /// The models that say what `y~` is, where they do.
+    teachers: Option<Teachers>,
 }
 
 impl<'a> Trainer<'a> {
@@ -162,6 +167,10 @@ impl<'a> Trainer<'a> {
                     Position { epoch: 1, first_epoch: 1, data_sha256: hashes(corpus), ..Position::default() };
                 let mut params = setup::initial(config, corpus.vocabulary.len());
                 setup::constrain(config, &compute, &mut params);
+                if config.network.topics {
+                    let (ids, eos, vocab) = (&corpus.train.ids, corpus.vocabulary.eos(), corpus.vocabulary.len());
+                    params.set_topics(lda::fit(ids, eos, vocab, &config.topics, config.seed));
+                }
                 let average = (config.average > 0.0).then(|| params.clone());
                 let optimizer = Optimizer::new(&config.optimizer, &params);
                 (params, average, optimizer, State::zeros(&spec, config.batch), position)
@@ -177,6 +186,7 @@ impl<'a> Trainer<'a> {
         Ok(Trainer {
             true_targets: targets_of(TargetSource::Truth, &corpus.train)?,
             yardstick: targets_of(TargetSource::Embedding, &corpus.valid)?,
+            teachers: Teachers::new(config, corpus, &compute)?,
             gradient: params.zeros_like(),
             state_before: state.clone(),
             masks: Masks::new(&spec, config.batch),
@@ -262,7 +272,9 @@ impl<'a> Trainer<'a> {
         while self.position.window < windows {
             streams.read(self.position.window, &mut window);
             let begin = Instant::now();
-            self.give_true_targets(streams, &window);
+            if !self.give_targets(streams, &window, watch) {
+                return Ok(false);
+            }
             let Some(norm) = self.step(&window, watch)? else {
                 return Ok(false);
             };
@@ -279,15 +291,22 @@ impl<'a> Trainer<'a> {
         Ok(true)
     }
 
-    /// Where `y~` is the truth, lays it beside the words of the window.
-    fn give_true_targets(&mut self, streams: &Streams<'_>, window: &Window) {
-        let augments = self.config.augments(self.position.training());
-        let Some(targets) = self.true_targets.as_ref().filter(|_| augments) else { return };
-        let vocab = self.params.spec().vocab;
-        let rows = self.network.given_targets(window.targets.len());
-        for (row, y) in rows.chunks_exact_mut(vocab).enumerate() {
-            targets.fill(streams.target_position(self.position.window, row), self.config.augment.tau, y);
+    /// Where `y~` is the truth, or the teachers', lays it beside the words of the window; false if asked to stop before.
+    fn give_targets(&mut self, streams: &Streams<'_>, window: &Window, watch: &dyn Watch) -> bool {
+        if !self.config.augments(self.position.training()) {
+            return true;
         }
+        let (rows, vocab) = (window.targets.len(), self.params.spec().vocab);
+        if let Some(teachers) = &mut self.teachers {
+            let place = (self.position.epoch, self.position.window);
+            return teachers.fill(streams, place, self.network.given_targets(rows), &|| watch.stop());
+        }
+        if let Some(targets) = &self.true_targets {
+            for (row, y) in self.network.given_targets(rows).chunks_exact_mut(vocab).enumerate() {
+                targets.fill(streams.target_position(self.position.window, row), self.config.augment.tau, y);
+            }
+        }
+        true
     }
 
     /// One training step. Returns the gradient's norm, or nothing if asked to stop in the middle: then all is as before.
