@@ -35,6 +35,7 @@ pub fn train(dir: &Path, planned: &Planned, session: Session, watch: &mut dyn Wa
     while let Some(epochs) = clock.wanted.take() {
         replan(dir, epochs)?;
         clock.config = Config::read(&RunFolder::new(dir).config())?;
+        clock.inside.planned(epochs);
         outcome = run::resume(dir, session, &mut clock)?;
     }
     Ok(outcome)
@@ -135,6 +136,10 @@ impl Watch for Clock<'_> {
 
     fn progress(&mut self, progress: &Progress) {
         self.inside.progress(progress);
+    }
+
+    fn planned(&mut self, epochs: u32) {
+        self.inside.planned(epochs);
     }
 
     fn phase(&mut self, what: &str, share: f64) {

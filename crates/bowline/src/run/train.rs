@@ -43,6 +43,8 @@ pub trait Watch {
     fn event(&mut self, event: &Event);
     /// A step has been done.
     fn progress(&mut self, progress: &Progress);
+    /// The number of epochs was changed on the way.
+    fn planned(&mut self, _epochs: u32) {}
     /// Work after the training: what is being done, and the share of it that is done.
     fn phase(&mut self, _what: &str, _share: f64) {}
     /// Something a person should know that is not part of the log.
@@ -426,6 +428,7 @@ impl<'a> Trainer<'a> {
         let position = &self.position;
         let epochs_after = f64::from(self.config.total_epochs().saturating_sub(position.epoch));
         let steps_left = (epoch_steps - position.window) as f64 + epochs_after * epoch_steps as f64;
+        let after = if self.config.finish.predictor { self.config.finish.seconds } else { 0.0 };
         let words_left = steps_left * (self.config.batch * self.config.unroll) as f64;
         Progress {
             epoch: position.epoch,
@@ -438,7 +441,7 @@ impl<'a> Trainer<'a> {
             learning_rate: self.learning_rate(),
             gradient_norm,
             words_per_second: self.clock.speed,
-            eta_seconds: words_left / self.clock.speed.max(1e-9) + (epochs_after + 1.0) * self.clock.validation,
+            eta_seconds: words_left / self.clock.speed.max(1e-9) + (epochs_after + 1.0) * self.clock.validation + after,
         }
     }
 

@@ -234,7 +234,10 @@ fn both_forms_computed_by_the_definition_agree_with_bowline() {
             let projection = ProjectionSpec { width: 3, activation: activations[i], bias: i % 2 == 0 };
             let output = OutputSpec { projection: projected.then_some(projection), tied: projected, bias: i % 2 == 1 };
             let layers = widths.map(|units| LayerSpec::new(unit, units)).to_vec();
-            agrees(&filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output }), "any");
+            agrees(
+                &filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output }),
+                "any",
+            );
         }
     }
 }
