@@ -14,6 +14,7 @@ mod checkpoint;
 mod clock;
 mod config;
 mod describe;
+pub mod fit;
 mod folder;
 mod kneser_ney;
 mod log;
