@@ -44,6 +44,7 @@
 pub mod batch;
 #[doc(hidden)]
 pub mod bench;
+pub mod budget;
 pub mod compute;
 pub mod config;
 pub mod corpus;

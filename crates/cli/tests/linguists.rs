@@ -32,7 +32,10 @@ fn surprisal_is_a_table_with_a_row_for_each_word() {
     let row = |sentence, position, word| format!("{sentence}\t{position}\t{word}\t3.000000\t3.000000\t0.000000\t1\n");
     let expected = ["sentence\tposition\tword\tsurprisal\tentropy\tentropy_reduction\trank\n".to_owned()]
         .into_iter()
-        .chain([(1, 1, "the"), (1, 2, "cat"), (1, 3, "<eos>"), (2, 1, "dog"), (2, 2, "<eos>")].map(|(s, p, w)| row(s, p, w)))
+        .chain(
+            [(1, 1, "the"), (1, 2, "cat"), (1, 3, "<eos>"), (2, 1, "dog"), (2, 2, "<eos>")]
+                .map(|(s, p, w)| row(s, p, w)),
+        )
         .collect::<String>();
     let ended = finish(surprisal(&model, &one).arg(&two)).success();
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (expected.as_str(), ""));
@@ -70,7 +73,11 @@ fn surprisal_agrees_with_the_scores_and_the_likeliest_words() {
     let listed = next["next"].as_array().unwrap();
     for row in rows.iter().filter(|row| row[1] == "1") {
         let place = listed.iter().position(|candidate| candidate["word"] == row[2]).unwrap();
-        assert_eq!(listed[place]["probability"], listed[row[6].parse::<usize>().unwrap() - 1]["probability"], "{row:?}");
+        assert_eq!(
+            listed[place]["probability"],
+            listed[row[6].parse::<usize>().unwrap() - 1]["probability"],
+            "{row:?}"
+        );
     }
 }
 
@@ -95,7 +102,10 @@ fn pairs_are_judged_by_category() {
             line("tie", [1, 0, 1, 1], json!(0.0), Value::Null),
         ])
     );
-    assert_eq!((&answer["pairs"], &answer["accuracy"], &answer["accuracy_known"]), (&json!(4), &json!(0.5), &json!(0.5)));
+    assert_eq!(
+        (&answer["pairs"], &answer["accuracy"], &answer["accuracy_known"]),
+        (&json!(4), &json!(0.5), &json!(0.5))
+    );
     let each = answer["each"].as_array().unwrap();
     assert_eq!(each.len(), 4);
     let score = |text: &str| {
@@ -107,8 +117,12 @@ fn pairs_are_judged_by_category() {
 
     // BLiMP's layout says the same, and any of its keys may be the category.
     let blimp = place.path("blimp.jsonl");
-    let lines = [("the", "cat", "easy"), ("cat", "the", "hard"), ("dog", "bird", "tie"), ("the dog", "cat dog", "easy")]
-        .map(|(good, bad, uid)| json!({"sentence_good": good, "sentence_bad": bad, "UID": uid, "field": "all"}).to_string());
+    let lines =
+        [("the", "cat", "easy"), ("cat", "the", "hard"), ("dog", "bird", "tie"), ("the dog", "cat dog", "easy")].map(
+            |(good, bad, uid)| {
+                json!({"sentence_good": good, "sentence_bad": bad, "UID": uid, "field": "all"}).to_string()
+            },
+        );
     fs::write(&blimp, lines.join("\n")).unwrap();
     let same = finish(pairs(&model, &blimp).arg("--json").arg("--each")).json();
     assert_eq!(same, answer);

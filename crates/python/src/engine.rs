@@ -1,8 +1,9 @@
 //! A loaded model with what computes for it, shared by the Python objects that use it.
 
 use crate::error::{to_python, value};
+use bowline::predictor::{Reads, Shipped};
 use bowline::score::{Outlook, Reader};
-use bowline::{LoadedModel, Session};
+use bowline::{Ensemble, LoadedModel, Session};
 use bowline_kernels::{Isa, Team};
 use pyo3::prelude::*;
 use std::path::Path;
@@ -23,13 +24,34 @@ pub struct Engine {
     pub isa: Isa,
     pub reader: Reader,
     outlook: Option<Outlook>,
+    /// The ways of predicting that are stored with the model, once they were asked for.
+    stored: [Option<Ensemble>; 2],
 }
 
 impl Engine {
     fn new(model: &Arc<LoadedModel>, threads: usize) -> bowline::Result<Engine> {
         let (team, isa) = (Arc::new(Team::new(threads)), Isa::detect());
         let reader = Reader::new(Arc::clone(model), &team, isa)?;
-        Ok(Engine { process: std::process::id(), team, isa, reader, outlook: None })
+        Ok(Engine { process: std::process::id(), team, isa, reader, outlook: None, stored: [None, None] })
+    }
+
+    /// The model as it reads texts or phrases: in the way that is stored with it, or as it was trained.
+    pub fn ensemble(&mut self, reads: Reads) -> bowline::Result<Ensemble> {
+        let place = &mut self.stored[usize::from(reads == Reads::Phrase)];
+        if let Some(ensemble) = place {
+            return Ok(ensemble.clone());
+        }
+        let model = self.reader.model();
+        let ensemble = match Shipped::load(&model.folder)? {
+            Some(shipped) => shipped.ensemble(LoadedModel::load(&model.folder)?, reads)?,
+            None => Ensemble::from(Arc::clone(model)),
+        };
+        Ok(place.insert(ensemble).clone())
+    }
+
+    /// A reader of them.
+    pub fn reader_of(&mut self, reads: Reads) -> bowline::Result<Reader> {
+        self.ensemble(reads)?.reader(&self.team, self.isa, None)
     }
 
     /// What looks at whole distributions.

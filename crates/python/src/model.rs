@@ -6,8 +6,8 @@ use crate::score::{Score, Surprisal};
 use bowline::LoadedModel;
 use bowline::corpus::{Detokenizer, Phrase};
 use bowline::loaded_model::likeliest;
-use bowline::predictor::check_logprobs;
-use bowline::score::{Continuation, Memory, Sampling, Scored, Sentence};
+use bowline::predictor::{Reads, check_logprobs};
+use bowline::score::{Continuation, Memory, Reader, Sampling, Scored, Sentence};
 use numpy::{PyArray2, PyArrayMethods, ToPyArray};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -76,7 +76,7 @@ impl LanguageModel {
             (0..samples).map(|_| (prompt.trim().to_owned(), Detokenizer::new(prompt.trim()))).collect();
         let work = |engine: &mut Engine| {
             let start = |sample: usize| Continuation::new(text.clone(), sampling, seed, sample as u64);
-            engine.reader.tell((0..samples).map(start).collect(), words, 0, &mut |number, word| {
+            engine.reader_of(Reads::Phrase)?.tell((0..samples).map(start).collect(), words, 0, &mut |number, word| {
                 if word.id == vocabulary.eos() {
                     return false;
                 }
@@ -118,7 +118,11 @@ impl LanguageModel {
         if texts.is_instance_of::<PyString>() || texts.is_instance_of::<PyBytes>() {
             return Err(PyTypeError::new_err("texts: several sentences are needed, such as a list, and this is one"));
         }
-        let (mut scores, mut memory) = (Vec::new(), carry.then(Memory::default));
+        let mut scores = Vec::new();
+        let mut carried = match carry {
+            true => Some((self.shared.with(py, |engine| engine.reader_of(Reads::Text))?, Memory::default())),
+            false => None,
+        };
         let mut texts = texts.try_iter()?;
         loop {
             let mut sentences = Vec::new();
@@ -129,7 +133,7 @@ impl LanguageModel {
             if sentences.is_empty() {
                 return Ok(scores);
             }
-            scores.extend(self.score_sentences(py, sentences, memory.as_mut())?);
+            scores.extend(self.score_sentences(py, sentences, carried.as_mut())?);
             py.check_signals()?;
         }
     }
@@ -143,7 +147,10 @@ impl LanguageModel {
         let model = self.model();
         let phrase = Phrase::new(text, &model.vocabulary, model.tokenize).map_err(to_python)?;
         let y = self.shared.with(py, |engine| {
-            let y = model.distribution(&engine.team, engine.isa, &phrase.ids)?;
+            let mut predictor = engine.ensemble(Reads::Phrase)?.predictor(&engine.team, engine.isa)?;
+            predictor.observe(&[&[model.vocabulary.eos()], &phrase.ids[..]].concat());
+            let mut y = vec![0.0; predictor.vocab()];
+            predictor.distribution(&mut y);
             check_logprobs(&model.folder, y.iter().map(|&p| f64::from(p).ln()))?;
             Ok(y)
         })?;
@@ -294,11 +301,11 @@ impl LanguageModel {
         &self,
         py: Python<'_>,
         sentences: Vec<Sentence>,
-        memory: Option<&mut Memory>,
+        carried: Option<&mut (Reader, Memory)>,
     ) -> PyResult<Vec<Score>> {
         let scores = self.shared.with(py, |engine| {
-            let scores = match memory {
-                Some(memory) => engine.reader.score_on(memory, &sentences),
+            let scores = match carried {
+                Some((reader, memory)) => reader.score_on(memory, &sentences),
                 None => engine.reader.score(&sentences),
             };
             check_logprobs(&self.model().folder, scores.iter().flat_map(|scored| scored.logprobs.iter().copied()))?;

@@ -1,5 +1,6 @@
 //! The settings of a run: a preset, changed by `--set key=value`, validated once, written to the run's `config.toml`.
 
+mod finish;
 mod model;
 mod network;
 mod presets;
@@ -7,6 +8,7 @@ mod set;
 mod settings;
 mod streams;
 
+pub use finish::FinishConfig;
 pub use model::{ModelKind, RecipeName};
 pub use network::{NetworkConfig, StartConfig, UnitName};
 pub use presets::{Size, preset};
@@ -268,6 +270,9 @@ pub struct Config {
     pub augment: AugmentConfig,
     /// Checkpoints.
     pub checkpoint: CheckpointConfig,
+    /// What follows the training.
+    #[serde(default)]
+    pub finish: FinishConfig,
 }
 
 /// The version of `config.toml` that this program writes.
@@ -407,6 +412,8 @@ impl Config {
         }
         let every = self.checkpoint.every_seconds;
         check("checkpoint.every_seconds", f(every) && every >= 0.0, &every, "of at least 0")?;
+        let seconds = self.finish.seconds;
+        check("finish.seconds", f(seconds) && seconds >= 0.0, &seconds, "of at least 0")?;
         let words = self.data.vocab_size;
         check("data.vocab_size", words == 0 || words >= 3, &words, "of at least 3, or 0 to keep all words")
     }

@@ -1,8 +1,8 @@
 //! The paper's settings by network size and corpus (appendix A, and for what it leaves out `docs/paper.md`).
 
 use super::{
-    ActivityConfig, AugmentConfig, CheckpointConfig, Config, DataConfig, Form, LossRule, ModelKind, NetworkConfig,
-    Precision, Selection, StartConfig, StreamsConfig, TargetGradient, TargetSource, Training, VERSION,
+    ActivityConfig, AugmentConfig, CheckpointConfig, Config, DataConfig, FinishConfig, Form, LossRule, ModelKind,
+    NetworkConfig, Precision, Selection, StartConfig, StreamsConfig, TargetGradient, TargetSource, Training, VERSION,
 };
 use crate::model::{Dropout, KeepProb};
 use crate::optim::{OptimizerConfig, ScheduleConfig};
@@ -98,6 +98,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
             begin: Training::First,
         },
         checkpoint: CheckpointConfig { every_seconds: 300.0 },
+        finish: FinishConfig::default(),
     };
     if data == "demo" { demo(config) } else { config }
 }

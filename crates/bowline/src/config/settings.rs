@@ -18,7 +18,7 @@ pub struct Setting {
 
 type Group = (&'static str, &'static [(&'static str, &'static str)]);
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     (
         "network",
         &[
@@ -137,6 +137,13 @@ const GROUPS: [Group; 9] = [
             ("augment.beta", "share of the augmented loss in the mixture"),
             ("augment.target", "embedding, or truth on the built-in corpus"),
             ("augment.begin", "the training with which it begins: first or second"),
+        ],
+    ),
+    (
+        "after the training",
+        &[
+            ("finish.predictor", "fit n-grams, a cache and dynamic evaluation as the model's own way of predicting"),
+            ("finish.seconds", "time for that, about; what does not fit is left out"),
         ],
     ),
     ("checkpoints", &[("checkpoint.every_seconds", "seconds between checkpoints; 0 writes one after every step")]),

@@ -105,7 +105,7 @@ const CONFIG: &str = "bowline.config";
 
 /// Settings that may change between two sessions of a run: they change none of its results. What is at another path is
 /// still known by its hash.
-const FREE: [&str; 2] = ["data.source", "checkpoint.every_seconds"];
+const FREE: [&str; 4] = ["data.source", "checkpoint.every_seconds", "finish.predictor", "finish.seconds"];
 
 /// All that a run has made so far.
 pub(super) struct Made<'a> {
@@ -234,6 +234,16 @@ pub(super) fn restore(
     })?;
     let (params, average, optimizer, state, position) = newest.value?;
     Ok(Some(Restored { params, average, optimizer, state, position, passed_over: newest.passed_over }))
+}
+
+/// The settings of the newest checkpoint that is whole.
+pub(super) fn settings(folder: &RunFolder) -> Result<Option<String>> {
+    let (last, previous) = (folder.last_checkpoint(), folder.previous_checkpoint());
+    if !last.exists() && !previous.exists() {
+        return Ok(None);
+    }
+    let read = |path: &Path| Ok(TensorFile::read(path, ContentHash::Required)?.metadata().get(CONFIG).cloned());
+    atomic::read_newest(&last, &previous, read).map(|newest| newest.value)
 }
 
 fn other_text(folder: &RunFolder, split: &Split) -> Error {

@@ -6,7 +6,7 @@ use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
 use super::true_targets::TrueTargets;
-use super::{check_length, describe, kneser_ney, memory, open_corpus, setup};
+use super::{check_length, describe, finish, kneser_ney, memory, open_corpus, rewrite, setup};
 use crate::batch::{Streams, Window};
 use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
@@ -19,6 +19,7 @@ use crate::model_folder::{Contents, ModelFolder};
 use crate::optim::{self, Optimizer, OptimizerKind, Place, ScheduleKind};
 use crate::paper;
 use crate::params::Params;
+use crate::predictor::{Perplexities, Shipped};
 use crate::rng::{Purpose, Stream, unit};
 use crate::storage::atomic;
 use bowline_demo::Truth;
@@ -40,6 +41,8 @@ pub trait Watch {
     fn event(&mut self, event: &Event);
     /// A step has been done.
     fn progress(&mut self, progress: &Progress);
+    /// Work after the training: what is being done, and the share of it that is done.
+    fn phase(&mut self, _what: &str, _share: f64) {}
     /// Something a person should know that is not part of the log.
     fn notice(&mut self, text: &str);
     /// Whether to save and stop. Asked several times a step.
@@ -88,6 +91,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     let folder = RunFolder::new(dir);
     folder.require()?;
     let _lock = folder.lock()?;
+    rewrite::mend(&folder)?;
     if let Some(outcome) = kneser_ney::resume(&folder, session, watch)? {
         return Ok(outcome);
     }
@@ -488,6 +492,13 @@ impl<'a> Trainer<'a> {
         };
         (self.params, self.average) = (folder.params, None);
         let weights_sha256 = self.save_best(Some((valid.perplexity, test.perplexity)))?;
+        let mut predictor = None;
+        if self.config.finish.predictor {
+            let Some(fitted) = finish::fit(&self.folder.best(), self.config, corpus, &self.compute, watch)? else {
+                return Ok(None);
+            };
+            predictor = Some(Perplexities { plain: [valid.perplexity, test.perplexity], ..fitted });
+        }
         let best_epoch = self.position.best.map_or(0, |best| best.epoch);
         let ended = self.position.ended.clone().unwrap_or_default();
         let summary = Summary {
@@ -506,6 +517,7 @@ impl<'a> Trainer<'a> {
             tokens: [valid.tokens, test.tokens],
             weights_sha256,
             paper: paper::compare(self.config, valid.perplexity, test.perplexity),
+            predictor,
             curve: self.position.curve.clone(),
             timing: Timing {
                 seconds: self.clock.start.elapsed().as_secs_f64(),
@@ -535,6 +547,7 @@ impl<'a> Trainer<'a> {
         let best = self.position.best.unwrap_or(Best { epoch: 0, valid: f64::NAN });
         let config = self.config;
         let vocabulary = self.corpus.vocabulary.to_text();
+        Shipped::remove(&self.folder.best())?;
         ModelFolder::save(
             self.folder.best(),
             &Contents {

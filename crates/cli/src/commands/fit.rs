@@ -4,14 +4,16 @@ use crate::options::TrainOptions;
 use crate::terminal::grouped;
 use bowline::config::{Config, DataConfig};
 use bowline::corpus::Survey;
+use bowline::data;
 use bowline::run::fit::{self, Choice};
+use std::path::Path;
 
 /// The vocabulary: as asked for, or without words that were seen once if nobody has chosen one. Returns what is in the text
 /// if it is one of the user's own.
 pub fn data(options: &TrainOptions, data: &mut DataConfig, notes: &mut Vec<String>) -> anyhow::Result<Option<Survey>> {
     data.vocab_size = options.vocab_size.unwrap_or(0);
     data.min_count = options.min_count.unwrap_or(0);
-    data.tokenize = options.tokenize;
+    data.tokenize |= options.tokenize;
     if let Some(path) = &options.vocab {
         data.vocabulary = std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
     }
@@ -20,6 +22,17 @@ pub fn data(options: &TrainOptions, data: &mut DataConfig, notes: &mut Vec<Strin
     let survey = fit::data(data, chosen, &mut choices)?;
     notes.extend(choices.iter().map(words));
     Ok(survey)
+}
+
+/// The same, and a text that does not look tokenised is tokenised: nobody who leaves the choice to us should have to know.
+pub fn data_for_anybody(options: &TrainOptions, data: &mut DataConfig, notes: &mut Vec<String>) -> anyhow::Result<()> {
+    let known = data::by_name(&data.source).or_else(|| data::recognise(Path::new(&data.source)));
+    let own = data.source != "demo" && known.is_none();
+    if own && !options.tokenize && Survey::of(Path::new(&data.source), false, 0)?.looks_untokenised() {
+        data.tokenize = true;
+        notes.push("the text is not tokenised: words are lower-cased and split from their punctuation".to_owned());
+    }
+    self::data(options, data, notes).map(drop)
 }
 
 /// Streams and patience, unless they are given.

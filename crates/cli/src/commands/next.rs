@@ -7,7 +7,7 @@ use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
 use bowline::loaded_model::likeliest;
-use bowline::predictor::check_logprobs;
+use bowline::predictor::{Reads, check_logprobs};
 use clap::Args;
 use serde_json::json;
 use std::io::Write;
@@ -37,7 +37,8 @@ pub struct NextOptions {
 }
 
 pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
-    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
+    let (others, threads) = (&options.others, options.threads.get());
+    let setup = Setup::known(&options.model, others, &options.predictor, threads, Some(Reads::Phrase))?;
     let model = setup.model();
     let phrase = Phrase::new(&options.phrase, &model.vocabulary, model.tokenize)?;
     // The phrase stands at the beginning of a sentence: an `<eos>` is read before it.

@@ -44,7 +44,7 @@ pub struct PairsOptions {
 
 pub fn run(options: &PairsOptions) -> anyhow::Result<ExitCode> {
     let input = ReadAhead::start(&options.files)?;
-    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
+    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get(), None)?;
     let mut reader = setup.reader(None)?;
     let words = (&setup.model().vocabulary, setup.model().tokenize);
     let (mut tallies, mut total, mut each) = (Tallies::default(), Tally::default(), Vec::new());
