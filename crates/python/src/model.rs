@@ -101,7 +101,7 @@ impl LanguageModel {
 impl LanguageModel {
     /// The log-probabilities of a sentence, word by word: natural logarithms, the end of the sentence last.
     ///
-    /// >>> bool(model.score("the cat sat on the mat") .logprob > model.score("mat the on sat cat the").logprob)
+    /// >>> bool(model.score("the cat sat on the mat").logprob > model.score("mat the on sat cat the").logprob)
     /// True
     fn score(&self, py: Python<'_>, text: &str) -> PyResult<Score> {
         let sentence = self.sentence(text).map_err(to_python)?;
@@ -200,8 +200,13 @@ impl LanguageModel {
 
     /// Surprisal, entropy and rank of each word of a sentence, in bits.
     ///
-    /// >>> float(model.surprisal("the cat").bits[0].round(6)) == round(-model.score("the cat").logprobs[0] / 0.6931471805599453, 6)
-    /// True
+    /// >>> s = model.surprisal("the cat sat")
+    /// >>> for word, bits in zip(s.words, s.bits):
+    /// ...     print(f"{word:6}", "surprising" if bits > 3 else "expected")
+    /// the    expected
+    /// cat    expected
+    /// sat    expected
+    /// <eos>  surprising
     fn surprisal(&self, py: Python<'_>, text: &str) -> PyResult<Surprisal> {
         let sentence = self.sentence(text).map_err(to_python)?;
         let words = with_end(&sentence).into();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// >>> score = model.score("the cat sat on the mat")
 /// >>> score.words
 /// ['the', 'cat', 'sat', 'on', 'the', 'mat', '<eos>']
-/// >>> float(score) == score.logprob == sum(score.logprobs)
+/// >>> float(score) == score.logprob
 /// True
 #[pyclass(frozen, module = "bowline")]
 pub struct Score {

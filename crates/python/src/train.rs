@@ -263,6 +263,7 @@ fn work(
         return Err(PyTypeError::new_err(format!("on_event: a function is needed, and this is {kind}")));
     }
     let (outcome, stopped_by) = py.detach(|| {
+        let on_event = RefCell::new(on_event);
         let mut watch = Watcher { on_event, error: RefCell::new(None), asked: Cell::new(Instant::now()) };
         let outcome = run(&out, &mut watch);
         (outcome, watch.error.into_inner())
@@ -276,7 +277,8 @@ fn work(
 
 /// Hands a run's events to Python, and Python's signals to the run.
 struct Watcher {
-    on_event: Option<Py<PyAny>>,
+    /// Who listens, until it raises.
+    on_event: RefCell<Option<Py<PyAny>>>,
     /// What Python raised; the run is then to stop.
     error: RefCell<Option<PyErr>>,
     asked: Cell<Instant>,
@@ -284,13 +286,11 @@ struct Watcher {
 
 impl Watcher {
     fn hand_over(&self, event: &serde_json::Result<String>) {
-        let Some(function) = &self.on_event else { return };
-        if self.error.borrow().is_some() {
-            return;
-        }
+        let Some(function) = self.on_event.take() else { return };
         let called = Python::attach(|py| function.call1(py, (to_object(py, event)?,)).map(drop));
-        if let Err(error) = called {
-            *self.error.borrow_mut() = Some(error);
+        match called {
+            Ok(()) => *self.on_event.borrow_mut() = Some(function),
+            Err(error) => *self.error.borrow_mut() = Some(error),
         }
     }
 

@@ -27,7 +27,7 @@ def heard() -> np.ndarray:
 @pytest.mark.parametrize("run", ["runs/cats", "runs/kn"])
 def test_pyctcdecode(run: str) -> None:
     pyctcdecode = pytest.importorskip("pyctcdecode")
-    model = bowline.load(run)
+    model = bowline.load(run, threads=1)
     alphabet = pyctcdecode.Alphabet.build_alphabet(LETTERS)
     assert pyctcdecode.BeamSearchDecoderCTC(alphabet).decode(heard()) == HEARD
     lm = decoders.pyctcdecode_model(model)
@@ -53,7 +53,7 @@ def test_flashlight(run: str) -> None:
         ZeroLM,
     )
 
-    model = bowline.load(run)
+    model = bowline.load(run, threads=1)
     words = [word for word in model.words if not word.startswith("<")]
     space, blank = LETTERS.index(" "), 0
 
@@ -69,7 +69,7 @@ def test_flashlight(run: str) -> None:
         decoder = LexiconDecoder(options, trie, lm, space, blank, -1, [], False)
         emissions = np.ascontiguousarray(np.vstack([heard(), heard()[7:8]]))  # a space ends the last word
         best = decoder.decode(emissions.ctypes.data, *emissions.shape)[0]
-        return " ".join(words[i] for i in best.words if i >= 0), best.score, best.amScore
+        return " ".join(words[i] for i in best.words if i >= 0), best.score, best.emittingModelScore
 
     assert decode(ZeroLM(), 0.0)[0] == HEARD
     text, score, acoustic = decode(decoders.flashlight_model(model, words), 2.0)

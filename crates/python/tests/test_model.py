@@ -6,8 +6,8 @@ import os
 import pathlib
 import pickle
 import subprocess
-import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -26,25 +26,26 @@ def program_says(program: str, *arguments: str, text: str = "") -> list:
 @pytest.mark.parametrize("carry", [False, True])
 def test_scores_are_the_program_s_to_the_last_digit(program: str, run: str, carry: bool) -> None:
     model = bowline.load(run, threads=1)
-    arguments = ["score", run, "--json", *(["--carry"] if carry else [])]
-    answers = program_says(program, *arguments, text="".join(f"{text}\n" for text in TEXTS))
-    scores = model.score_many(TEXTS, carry=carry)
-    assert len(answers) == len(scores) == len(TEXTS)
+    arguments = ["score", run, "--json", "--threads", "1", *(["--carry"] if carry else [])]
+    texts = [text for text in TEXTS if "<unk>" in model or "dragon" not in text]
+    answers = program_says(program, *arguments, text="".join(f"{text}\n" for text in texts))
+    scores = model.score_many(texts, carry=carry)
+    assert len(answers) == len(scores) == len(texts) >= 3
     for answer, score in zip(answers, scores):
         assert score.words == answer["words"]
         assert list(score.logprobs) == answer["logprobs"]
         assert score.logprob == float(score) == answer["logprob"]
         assert score.unk == answer["unk"]
     if not carry:
-        assert [model.score(text).logprob for text in TEXTS] == [score.logprob for score in scores]
+        assert [model.score(text).logprob for text in texts] == [score.logprob for score in scores]
         assert scores[0].perplexity == pytest.approx(math.exp(-scores[0].logprob / 7))
 
 
 def test_next_and_generate_are_the_program_s(program: str, model: bowline.LanguageModel) -> None:
-    (answer,) = program_says(program, "next", "runs/cats", "the cat", "-k", "3", "--json")
+    (answer,) = program_says(program, "next", "runs/cats", "the cat", "-k", "3", "--json", "--threads", "1")
     assert model.next("the cat", k=3) == [(word["word"], word["probability"]) for word in answer["next"]]
     done = subprocess.run(
-        [program, "generate", "runs/cats", "--prompt", "the", "--seed", "5", "--samples", "4"],
+        [program, "generate", "runs/cats", "--prompt", "the", "--seed", "5", "--samples", "4", "--threads", "1"],
         capture_output=True, text=True, check=True,
     )
     assert model.generate_many(4, "the", seed=5) == done.stdout.splitlines()
@@ -54,7 +55,7 @@ def test_next_and_generate_are_the_program_s(program: str, model: bowline.Langua
 
 def test_surprisal_is_the_program_s(program: str, model: bowline.LanguageModel) -> None:
     done = subprocess.run(
-        [program, "score", "runs/cats", "--format", "surprisal"],
+        [program, "score", "runs/cats", "--format", "surprisal", "--threads", "1"],
         input=TEXTS[1] + "\n", capture_output=True, text=True, check=True,
     )
     rows = [line.split("\t") for line in done.stdout.splitlines()[1:]]
@@ -122,29 +123,25 @@ def test_a_word_that_a_model_without_unk_lacks(ngrams: bowline.LanguageModel) ->
 
 
 def test_other_threads_go_on_while_a_model_computes(model: bowline.LanguageModel) -> None:
-    """A thread that counts makes progress during a call that would keep the lock."""
-    counted, going = 0, True
+    """A thread that looks at the clock all the time is never kept waiting for as long as a call takes."""
+    going, longest = True, 0.0
 
-    def count() -> None:
-        nonlocal counted
+    def watch() -> None:
+        nonlocal longest
+        last = time.monotonic()
         while going:
-            counted += 1
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
 
-    thread = threading.Thread(target=count)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000)  # without a released lock, nobody else would get it for so long
-    try:
-        thread.start()
-        # The thread holds the lock and does not give it back by itself, so this asks for it first.
-        sys.setswitchinterval(0.001)
-        before = counted
-        model.score_many([TEXTS[0]] * 20000)
-        during = counted - before
-    finally:
-        going = False
-        sys.setswitchinterval(interval)
-        thread.join()
-    assert during > 0
+    text = TEXTS[0] * 3000
+    thread = threading.Thread(target=watch)
+    thread.start()
+    began = time.monotonic()
+    model.score(text)
+    took = time.monotonic() - began
+    going = False
+    thread.join()
+    assert longest < took / 2, (longest, took)
 
 
 def test_threads_may_share_a_model(model: bowline.LanguageModel) -> None:
