@@ -5,10 +5,12 @@
 //! [`Ensemble`](crate::predictor::Ensemble). Who needs what only one kind has asks for it by name
 //! ([`LoadedModel::require_network`], [`LoadedModel::require_ngrams`]), and the error says why the other kind lacks it.
 
+use crate::batch::Window;
+use crate::compute::Compute;
 use crate::config::Config;
 use crate::corpus::Phrase;
 use crate::error::{Error, Result};
-use crate::model::{Dropout, KeepProb};
+use crate::model::{Dropout, KeepProb, Network, State, Use};
 use crate::model_folder::{self, ModelFolder, NgramFolder};
 use crate::ngram::NgramModel;
 use crate::params::Params;
@@ -245,6 +247,22 @@ impl LoadedModel {
             }
         }
         Ok(())
+    }
+
+    /// What a network's classifier sees after each word of `ids`, (words, d): what it knows of the text there.
+    pub fn hidden(&self, team: &Arc<Team>, isa: Isa, ids: &[u32]) -> Result<Vec<f32>> {
+        let params = self.require_network("hidden states")?;
+        let spec = params.spec();
+        let mut network = Network::new(spec, Compute::new(Arc::clone(team), isa), Use::Evaluate, BLOCK, 1);
+        network.pack(params, Use::Evaluate);
+        let (mut state, mut window, mut hidden) = (State::zeros(spec, 1), Window::default(), Vec::new());
+        for words in ids.chunks(BLOCK) {
+            (window.steps, window.batch) = (words.len(), 1);
+            window.inputs = words.to_vec();
+            network.read(params, &window, &mut state, None);
+            hidden.extend_from_slice(network.hidden(words.len(), 1));
+        }
+        Ok(hidden)
     }
 
     /// The `k` most likely next words, likeliest first (of equals, the more frequent in training).

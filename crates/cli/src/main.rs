@@ -57,6 +57,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Subspace(options) => commands::subspace::run(&options),
         Command::Reproduce(options) => commands::reproduce::run(&options),
         Command::Report(options) => commands::report::run(&options),
+        Command::Pairs(options) => commands::pairs::run(&options),
         Command::Score(options) => commands::score::run(&options),
         Command::Rescore(options) => commands::rescore::run(&options),
         Command::Generate(options) => commands::generate::run(&options),

@@ -72,6 +72,8 @@ pub enum Command {
     Report(crate::commands::report::ReportOptions),
     /// Score sentences: log-probabilities word by word
     Score(crate::commands::score::ScoreOptions),
+    /// Judge minimal pairs: which of two sentences is likelier, by category
+    Pairs(crate::commands::pairs::PairsOptions),
     /// Rescore n-best lists
     Rescore(crate::commands::rescore::RescoreOptions),
     /// Generate text
@@ -88,7 +90,7 @@ pub enum Command {
     Arpa(ArpaOptions),
     /// Measure training speed on this machine
     Bench(BenchOptions),
-    /// Export a model to ONNX
+    /// Export a model to ONNX or Hugging Face
     Export(crate::commands::export::ExportOptions),
     /// Import a PyTorch model from safetensors
     Import(crate::commands::import::ImportOptions),

@@ -7,13 +7,17 @@
 //! cargo xtask fuzz [--cases N] [TARGET...]  throw mutated inputs at every reader
 //! cargo xtask faults            let every file call of every command fail once, and be killed once
 //! cargo xtask soak [--kills N] [--seconds N]  kill and resume; serve good and bad clients
+//! cargo xtask python            build the Python package and test it in a virtual environment
+//! cargo xtask dist [--into DIR] the program with completions, manual and service file, as an archive or installed
 //! cargo xtask notices           check the licences of all crates and write THIRD-PARTY.md
 //! cargo xtask check             all that `.ci/run` checks besides the tests
 //! ```
 
 mod bench;
+mod dist;
 mod fuzz;
 mod notices;
+mod python;
 mod reproduction;
 mod results;
 mod soak;
@@ -32,9 +36,11 @@ fn main() -> Result<()> {
         Some((chore, rest)) if chore == "faults" => fuzz::faults(rest),
         Some((chore, rest)) if chore == "soak" => soak::run(rest),
         Some((chore, [])) if chore == "notices" => notices::run(),
+        Some((chore, rest)) if chore == "dist" => dist::run(rest),
+        Some((chore, [])) if chore == "python" => python::run(),
         Some((chore, [])) if chore == "check" => check(),
         _ => bail!(
-            "usage: cargo xtask results RUN... | bench [--help] | spills [FILE] | fuzz | faults | soak | notices | check"
+            "usage: cargo xtask results RUN... | bench [--help] | spills [FILE] | fuzz | faults | soak | python | dist | notices | check"
         ),
     }
 }

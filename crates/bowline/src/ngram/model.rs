@@ -36,7 +36,7 @@ pub struct NgramModel {
 }
 
 /// What a model remembers of the words before: the n-grams of the last 1, 2, .. words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NgramState {
     /// Of the last `k` words at `k - 1`; `NONE` where the model does not have that n-gram, or the sentence is shorter.
     nodes: [u32; MAX_ORDER - 1],
@@ -132,6 +132,15 @@ impl NgramModel {
             backoff *= f64::from(self.levels[length - 1].backoffs[node as usize]);
         }
         backoff * f64::from(self.levels[0].probabilities[word as usize])
+    }
+
+    /// Length of the longest n-gram of the model that ends with `word` after this state.
+    pub fn matched(&self, state: &NgramState, word: u32) -> usize {
+        let has = |&length: &usize| {
+            let node = state.nodes[length - 1];
+            node != NONE && self.child(length, node, word).is_some()
+        };
+        1 + (1..self.order()).rev().find(has).unwrap_or(0)
     }
 
     /// `p(word | state)`, and the state goes on to after the word.

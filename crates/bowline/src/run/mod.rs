@@ -15,6 +15,7 @@ mod clock;
 mod config;
 mod describe;
 mod finish;
+pub mod fit;
 mod folder;
 mod kneser_ney;
 mod log;

@@ -16,11 +16,13 @@ mod memory;
 pub mod nbest;
 mod neighbours;
 mod one_by_one;
+pub mod pairs;
 mod reader;
 pub mod rescore;
 mod sampling;
 mod sentence;
 mod side_by_side;
+mod surprisal;
 
 pub use continuation::Continuation;
 pub use lines::Lines;
@@ -30,6 +32,7 @@ pub use neighbours::{Neighbour, neighbours, similar_spelling};
 pub use reader::{Passage, Reader, Reading};
 pub use sampling::{Sampler, Sampling, Word, likeliest};
 pub use sentence::{Scored, Sentence};
+pub use surprisal::{Outlook, Surprisal};
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,13 @@
 //! `bowline train --budget`: the best model for the time there is.
 
 use super::fit;
-use super::train::{report, source};
+use super::train::report;
 use crate::interrupt::Interrupt;
 use crate::options::TrainOptions;
 use crate::terminal::{Bar, Terminal, duration};
 use bowline::budget::{self, Budget, Facts, Plan};
 use bowline::config::{DataConfig, Precision};
+use bowline::run::fit::source;
 use bowline::run::{self, NgramConfig, Session};
 use bowline_interop::tensorboard::TensorBoard;
 use std::process::ExitCode;

@@ -2,7 +2,9 @@
 
 use super::{print_json, shell};
 use crate::screen::stdout;
-use crate::terminal::grouped;
+use crate::terminal::{grouped, note};
+use anyhow::bail;
+use bowline_interop::huggingface::{self, Exported};
 use bowline_interop::onnx::{self, Form};
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -17,11 +19,11 @@ pub struct ExportOptions {
     /// The kind of file
     #[arg(long, value_enum)]
     pub to: Format,
-    /// What one call of the model reads
-    #[arg(long, value_enum, default_value = "sequence")]
-    pub form: FormName,
-    /// The file to write
-    #[arg(long, value_name = "FILE")]
+    /// For onnx: what one call of the model reads [default: sequence]
+    #[arg(long, value_enum)]
+    pub form: Option<FormName>,
+    /// The file to write; for huggingface, a folder that must be new or empty
+    #[arg(long, value_name = "FILE|DIR")]
     pub out: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -32,6 +34,9 @@ pub struct ExportOptions {
 pub enum Format {
     /// ONNX, opset 13: for onnxruntime and others
     Onnx,
+    /// A folder that Hugging Face's transformers load with trust_remote_code=True
+    #[value(name = "huggingface")]
+    HuggingFace,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,17 +48,41 @@ pub enum FormName {
 }
 
 pub fn run(options: &ExportOptions) -> anyhow::Result<ExitCode> {
+    match options.to {
+        Format::Onnx => to_onnx(options),
+        Format::HuggingFace => to_huggingface(options),
+    }
+}
+
+fn to_onnx(options: &ExportOptions) -> anyhow::Result<ExitCode> {
     let form = match options.form {
-        FormName::Step => Form::Step,
-        FormName::Sequence => Form::Sequence,
+        Some(FormName::Step) => Form::Step,
+        Some(FormName::Sequence) | None => Form::Sequence,
     };
-    let Format::Onnx = options.to;
     let bytes = onnx::export(&options.model, form, &options.out)?;
     if options.json {
         print_json(&json!({"file": options.out.display().to_string(), "form": form.name(), "bytes": bytes}))?;
     } else {
         let size = grouped(bytes as usize);
         writeln!(stdout(), "{}: ONNX, {} form, {size} bytes", shell(&options.out), form.name())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_huggingface(options: &ExportOptions) -> anyhow::Result<ExitCode> {
+    if options.form.is_some() {
+        bail!("`--form`: only ONNX has forms\n  try: leave it out");
+    }
+    let Exported { bytes, notes } = huggingface::export(&options.model, &options.out)?;
+    for text in &notes {
+        note(format_args!("{text}"));
+    }
+    let folder = options.out.display().to_string();
+    if options.json {
+        print_json(&json!({"folder": folder, "bytes": bytes}))?;
+    } else {
+        writeln!(stdout(), "{}: for transformers, {} bytes of weights", shell(&options.out), grouped(bytes as usize))?;
+        writeln!(stdout(), "next: AutoModelForCausalLM.from_pretrained({folder:?}, trust_remote_code=True)")?;
     }
     Ok(ExitCode::SUCCESS)
 }

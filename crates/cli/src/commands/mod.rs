@@ -16,6 +16,7 @@ pub mod import;
 pub mod man;
 pub mod neighbours;
 pub mod next;
+pub mod pairs;
 pub mod predictor;
 pub mod recipes;
 pub mod report;

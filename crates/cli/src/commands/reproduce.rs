@@ -185,7 +185,7 @@ fn choice(options: &ReproduceOptions, experiment: Experiment) -> anyhow::Result<
         return Err(bowline::Error::config("only", "this experiment has no systems to choose from", advice).into());
     }
     let sizes = if options.sizes.is_empty() { vec![SizeName::Small] } else { options.sizes.clone() };
-    let data = options.data.iter().map(|data| super::train::source(data)).collect();
+    let data = options.data.iter().map(|data| bowline::run::fit::source(data)).collect();
     let models = options.models.iter().map(|&model| model.try_into()).collect::<bowline::Result<Vec<ModelKind>>>()?;
     Ok(Choice {
         sizes: sizes.into_iter().map(Into::into).collect(),

@@ -8,7 +8,7 @@ use crate::read_ahead::{Item, ReadAhead};
 use crate::screen::stdout;
 use crate::terminal::{grouped, note};
 use bowline::predictor::{Reads, check_logprobs};
-use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
+use bowline::score::{Memory, Outlook, Reader, Scored, Sentence, nbest};
 use bowline::vocabulary::Vocabulary;
 use clap::Args;
 use clap::builder::ArgPredicate;
@@ -71,6 +71,10 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
         (true, true) => Past::Utterance(nbest::CarriedBetweenUtterances::new()),
     };
     let (vocabulary, tokenize) = (&setup.model().vocabulary, setup.model().tokenize);
+    let mut outlook = match options.format {
+        Format::Surprisal => Some(Outlook::new(setup.predictor()?, vocabulary)),
+        _ => None,
+    };
     let mut writer = format::Writer::new(options.format, BufWriter::new(stdout()), vocabulary);
     loop {
         let items = input.take(CHUNK);
@@ -102,7 +106,13 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
             }
             for ((key, sentence), scored) in lines.drain(..).zip(scores) {
                 let scored = penalised(scored, &sentence, options.unk_penalty);
-                writer.sentence(&key, &sentence, &scored)?;
+                match &mut outlook {
+                    Some(outlook) => {
+                        let words = outlook.read(&sentence, &scored, options.carry);
+                        writer.surprisal(&sentence, &scored, &words)?;
+                    }
+                    None => writer.sentence(&key, &sentence, &scored)?,
+                }
             }
             match stopped {
                 Some(Ok(source)) => writer.end(&options.files[source])?,

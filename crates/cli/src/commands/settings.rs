@@ -1,10 +1,10 @@
 //! `bowline settings`: what `--set` takes.
 
 use super::print_json;
-use super::train::source;
 use crate::options::{ModelName, SizeName, networks};
 use crate::terminal::width::{self, wrap};
 use bowline::config::preset;
+use bowline::run::fit::source;
 use clap::Args;
 use std::io::{Write, stdout};
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ use bowline::budget::Budget;
 use bowline::config::{Config, DataConfig, Precision, Size};
 use bowline::data;
 use bowline::recipes::Recipe;
+use bowline::run::fit::source;
 use bowline::run::{self, NgramConfig, Outcome, Session};
 use bowline_interop::tensorboard::TensorBoard;
 use bowline_kernels::Isa;
@@ -100,14 +101,6 @@ fn ngram_config(options: &TrainOptions) -> anyhow::Result<(NgramConfig, Vec<Stri
     config.prune.clone_from(&options.prune);
     config.validate()?;
     Ok((config, notes))
-}
-
-/// A known name, or a path made absolute so that `resume` finds it from anywhere.
-pub(super) fn source(data: &str) -> String {
-    if data == "demo" || data::by_name(data).is_some() {
-        return data.to_owned();
-    }
-    std::path::absolute(Path::new(data)).map_or_else(|_| data.to_owned(), |path| path.display().to_string())
 }
 
 /// Says how it ended and what to do next. A stopped run has its own exit code, that of an interrupted program.

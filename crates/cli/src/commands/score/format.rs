@@ -1,6 +1,6 @@
 //! The formats of `bowline score`: our own for people and for programs, and those of the tools around us.
 
-use bowline::score::{Scored, Sentence};
+use bowline::score::{Scored, Sentence, Surprisal};
 use bowline::vocabulary::{EOS, UNK, Vocabulary};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -16,6 +16,9 @@ pub enum Format {
     Text,
     /// One object a line: {"words":[..],"logprobs":[..],"logprob":..}, natural logarithms, <eos> last
     Json,
+    /// For linguists, a line per word between tabs: sentence, position, word, surprisal, entropy, entropy reduction (bits),
+    /// rank
+    Surprisal,
     /// As SRILM's `ngram -ppl FILE -debug 2` prints it, base-10 logarithms
     Srilm,
     /// As Kaldi's steps/pytorchnn reads it: from `utt-k words` to `utt-k` and a cost per word and for the end
@@ -112,7 +115,25 @@ impl<'a, W: Write> Writer<'a, W> {
                 writeln!(self.out)
             }
             Format::Rnnlm => writeln!(self.out, "{:.6}", scored.logprob / LN_10),
+            // Who asks for it says more about each word.
+            Format::Surprisal => Ok(()),
         }
+    }
+
+    /// Prints a sentence with the surprisal of its words. Sentences are counted over all files, words within a sentence, both
+    /// from 1.
+    pub fn surprisal(&mut self, sentence: &Sentence, scored: &Scored, words: &[Surprisal]) -> io::Result<()> {
+        let number = self.total().sentences + 1;
+        if number == 1 {
+            writeln!(self.out, "sentence\tposition\tword\tsurprisal\tentropy\tentropy_reduction\trank")?;
+        }
+        self.sentence("", sentence, scored)?;
+        let spelled = sentence.words.iter().map(String::as_str).chain([EOS]);
+        for (i, (word, Surprisal { bits, entropy, reduction, rank })) in spelled.zip(words).enumerate() {
+            let (bits, position) = (positive(*bits), i + 1);
+            writeln!(self.out, "{number}\t{position}\t{word}\t{bits:.6}\t{entropy:.6}\t{reduction:.6}\t{rank}")?;
+        }
+        Ok(())
     }
 
     /// A file is over.
