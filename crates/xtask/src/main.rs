@@ -3,6 +3,7 @@
 //! ```text
 //! cargo xtask results RUN... FILE.csv...    keep the evidence of finished runs under docs/results/ and renew its pages
 //! cargo xtask bench             Bowline and its peers side by side, into bench/runs/
+//! cargo xtask time-to-perplexity --data DIR --minutes N  what Bowline and PyTorch make of a text in the same time
 //! cargo xtask spills            check that the kernels' inner loops stay in registers
 //! cargo xtask fuzz [--cases N] [TARGET...]  throw mutated inputs at every reader
 //! cargo xtask faults            let every file call of every command fail once, and be killed once
@@ -22,6 +23,7 @@ mod reproduction;
 mod results;
 mod soak;
 mod spills;
+mod time_to_perplexity;
 
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -31,6 +33,7 @@ fn main() -> Result<()> {
     match arguments.split_first() {
         Some((chore, rest)) if chore == "results" => results::run(rest),
         Some((chore, rest)) if chore == "bench" => bench::run(rest),
+        Some((chore, rest)) if chore == "time-to-perplexity" => time_to_perplexity::run(rest),
         Some((chore, rest)) if chore == "spills" => spills::run(rest),
         Some((chore, rest)) if chore == "fuzz" => fuzz::run(rest),
         Some((chore, rest)) if chore == "faults" => fuzz::faults(rest),
@@ -40,7 +43,7 @@ fn main() -> Result<()> {
         Some((chore, [])) if chore == "python" => python::run(),
         Some((chore, [])) if chore == "check" => check(),
         _ => bail!(
-            "usage: cargo xtask results RUN... | bench [--help] | spills [FILE] | fuzz | faults | soak | python | dist | notices | check"
+            "usage: cargo xtask results RUN... | bench [--help] | time-to-perplexity | spills [FILE] | fuzz | faults | soak | python | dist | notices | check"
         ),
     }
 }

@@ -158,24 +158,29 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Builds the program once, as it is released.
+    /// Builds the program once.
     pub fn build(options: &BenchOptions) -> Result<Tools> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
-            .args(["build", "--release", "--package", "bowline-cli", "--bin", "bowline", "--message-format", "json"])
-            .current_dir(crate::root())
-            .stderr(Stdio::inherit())
-            .output()
-            .context("cannot start cargo")?;
-        ensure!(output.status.success(), "cargo build --release failed; see above");
-        let bowline = String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .filter(|message| message["target"]["name"] == "bowline")
-            .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-            .context("cargo build did not say where the program is")?;
-        Ok(Tools { bowline, python: options.python.clone(), peers: crate::root().join("bench/peers.py") })
+        let peers = crate::root().join("bench/peers.py");
+        Ok(Tools { bowline: program()?, python: options.python.clone(), peers })
     }
+}
+
+/// The program, built as it is released.
+pub fn program() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--release", "--package", "bowline-cli", "--bin", "bowline", "--message-format", "json"])
+        .current_dir(crate::root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    ensure!(output.status.success(), "cargo build --release failed; see above");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "bowline")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .context("cargo build did not say where the program is")
 }
 
 #[cfg(test)]

@@ -5,14 +5,15 @@
 //! seconds each: Bowline first in odd rounds, last in even ones, so that a machine whose speed slowly drifts favours
 //! nobody. What a contender printed goes to `raw.jsonl` at once; the table is made from that file and nothing else.
 
-mod child;
+pub(crate) mod child;
 mod contender;
-mod machine;
+pub(crate) mod machine;
 mod options;
 mod readme;
 mod table;
 
 use anyhow::{Context, Result, ensure};
+pub(crate) use contender::program;
 use contender::{Contender, Tools};
 use machine::{Machine, Quiet};
 use options::{BenchOptions, Case};
