@@ -44,6 +44,7 @@
 pub mod batch;
 #[doc(hidden)]
 pub mod bench;
+pub mod budget;
 pub mod compute;
 pub mod config;
 pub mod corpus;
@@ -55,6 +56,7 @@ pub mod error;
 pub mod eval;
 #[doc(hidden)]
 pub mod event;
+pub mod explain;
 #[doc(hidden)]
 pub mod layout;
 #[doc(hidden)]
@@ -83,6 +85,7 @@ pub mod storage;
 #[doc(hidden)]
 pub mod subspace;
 #[doc(hidden)]
+pub mod topics;
 pub mod vocabulary;
 #[doc(hidden)]
 pub mod wording;

@@ -26,6 +26,8 @@ pub enum Purpose {
     Offset,
     /// How long the windows of an epoch are; the step is the epoch's number.
     Length,
+    /// Topics of the words of the training text; the step is the number of the sweep.
+    Topics,
     /// Words drawn for a benchmark.
     Words,
     /// Where a piece of a text begins.
@@ -45,6 +47,7 @@ impl Purpose {
             Purpose::Reset => 6,
             Purpose::Offset => 7,
             Purpose::Length => 8,
+            Purpose::Topics => 9,
             Purpose::Samples => 0x53,
             Purpose::StateMask(layer) => 0x1_0000 + u32::from(layer),
             Purpose::OutputMask(layer) => 0x2_0000 + u32::from(layer),

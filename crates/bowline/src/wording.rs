@@ -23,9 +23,22 @@ pub fn percent(share: f64) -> String {
     rounded.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Seconds as people say them.
+pub fn duration(seconds: f64) -> String {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return "?".to_owned();
+    }
+    let s = seconds.round() as u64;
+    match s {
+        0..60 => format!("{s}s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        _ => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{grouped, percent};
+    use super::{duration, grouped, percent};
 
     #[test]
     fn a_share_in_percent_has_no_digits_but_its_own() {
@@ -38,5 +51,10 @@ mod tests {
             [0, 12, 999, 1000, 123_456, 2_088_628].map(grouped),
             ["0", "12", "999", "1,000", "123,456", "2,088,628"]
         );
+    }
+
+    #[test]
+    fn times_are_easy_to_read() {
+        assert_eq!([0.4, 59.6, 754.0, 7384.0, f64::NAN].map(duration), ["0s", "1m00s", "12m34s", "2h03m", "?"]);
     }
 }

@@ -385,3 +385,39 @@ fn weight_and_word_masks_are_those_of_a_masked_model() {
         assert_gradient(&format!("{spec:?}"), &gradient, &expected, 1e-6);
     }
 }
+
+/// A `y~` that is given, as a teacher gives it, has the gradient of the same `y~` as the word vectors estimate it, where that
+/// counts as a constant.
+#[test]
+fn given_targets_agree_with_the_oracle() {
+    for (isa, tied) in Isa::available().into_iter().flat_map(|isa| [(isa, true), (isa, false)]) {
+        let spec = ModelSpec::paper(53, 21, 2, tied);
+        let case = Case::random(&spec, (19, 3), 0.6, Some(0.6), 12);
+        let truth = case.run(Some(Augment { tau: 3.0, gamma: 0.65, flow: false }));
+        let mut network = Network::new(&spec, Compute::new(Arc::new(Team::new(2)), isa), Use::Train, 19, 3);
+        let (weights, mut gradient) = (params(&spec, &case.params), Params::zeros(&spec));
+        let (inputs, targets) = (case.window.inputs.clone(), case.window.targets.clone());
+        let window = Window { steps: 19, batch: 3, inputs, targets };
+        let (layout, vectors) = (oracle::layout::Layout::new(&spec), spec.layout());
+        let given = network.given_targets(window.targets.len()).chunks_exact_mut(53).zip(&window.targets);
+        for (y, &target) in given {
+            let u = layout.word_vector(&case.params, target);
+            let similarities: Vec<f64> = case.params[vectors.range(vectors.embedding)]
+                .chunks(21)
+                .map(|v| v.iter().zip(u).map(|(v, u)| v * u).sum())
+                .collect();
+            let log = oracle::loss::at_temperature(&similarities, 3.0);
+            y.iter_mut().zip(log).for_each(|(y, log)| *y = log.exp() as f32);
+        }
+        let masks = fast_masks(&case);
+        let form = AugmentedForm::Given;
+        let augment = Some(AugmentedLoss { tau: 3.0, gamma: 0.65, cross: 1.0, flow: false, form });
+        let mut state = fast_state(&spec, 3, &case.state.parts);
+        network.pack(&weights, Use::Train);
+        let pass = Pass { masks: masks.as_ref(), augment, ..Pass::default() };
+        let loss = network.train(&weights, &window, &mut state, pass, &mut gradient);
+        let words = window.targets.len() as f64;
+        assert!((loss.kl / words - truth.mean_kl).abs() <= 1e-5 * truth.mean_kl, "{loss:?}");
+        assert_gradient(&format!("{isa:?}, tied {tied}, given"), &gradient, &truth.gradient, 1e-5);
+    }
+}

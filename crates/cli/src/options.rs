@@ -4,6 +4,7 @@ use crate::commands::arpa::ArpaOptions;
 use crate::commands::reproduce::ReproduceOptions;
 use crate::commands::subspace::SubspaceOptions;
 use crate::terminal::note;
+use bowline::budget::Budget;
 use bowline::config::{ModelKind, Precision, Size};
 use clap::builder::PossibleValuesParser;
 use clap::builder::RangedU64ValueParser;
@@ -238,8 +239,13 @@ pub struct TrainOptions {
     #[arg(long, value_enum)]
     pub size: Option<SizeName>,
     /// A recipe (see `bowline recipes`): vd-lstm, al, re, real, another name, or a file; or kn, an n-gram model
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "real")]
-    pub model: String,
+    /// [default: chosen by --budget, or real where --size or --epochs is given]
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub model: Option<String>,
+    /// The time there is, such as 90s, 10m, 3h or 1d: network, vocabulary and schedule are chosen to fit [default: auto,
+    /// unless --model, --size or --epochs is given]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["model", "size", "epochs", "second_training", "patience"])]
+    pub budget: Option<Budget>,
     /// For kn: the length of the longest n-grams [default: 5]
     #[arg(long, value_name = "N")]
     pub order: Option<usize>,
@@ -261,6 +267,9 @@ pub struct TrainOptions {
     /// Train a second time from the final weights with the learning rate reset (the paper's footnote)
     #[arg(long)]
     pub second_training: bool,
+    /// Let a trained model say what is to be learnt (see `--model distilled`); may be given several times
+    #[arg(long = "teacher", value_name = "MODEL")]
+    pub teachers: Vec<PathBuf>,
     /// Keep the N most frequent words, <unk> and <eos> among them
     #[arg(long, value_name = "N")]
     pub vocab_size: Option<usize>,
@@ -293,6 +302,9 @@ pub struct TrainOptions {
 pub struct ResumeOptions {
     /// The run's folder
     pub run: PathBuf,
+    /// Plan anew, so that the run ends after this much more time: 30m, 2h and so on
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Budget>,
     /// Also write the curves for TensorBoard, from the first epoch on
     #[arg(long)]
     pub tensorboard: bool,

@@ -1,18 +1,22 @@
 //! The settings of a run: a preset, changed by `--set key=value`, validated once, written to the run's `config.toml`.
 
+mod finish;
 mod model;
 mod network;
 mod presets;
 mod set;
 mod settings;
 mod streams;
+mod topics;
 
+pub use finish::FinishConfig;
 pub use model::{ModelKind, RecipeName};
 pub use network::{NetworkConfig, StartConfig, UnitName};
 pub use presets::{Size, preset};
 pub(crate) use set::nearest;
 pub use settings::Setting;
 pub use streams::{ActivityConfig, StreamsConfig};
+pub use topics::TopicsConfig;
 
 use crate::error::{Error, Result};
 use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Site};
@@ -62,6 +66,8 @@ pub enum TargetSource {
     Embedding,
     /// The true distribution at the temperature `tau` (section 3's ideal case): known of the built-in corpus alone.
     Truth,
+    /// The mean of what trained models say at the temperature `tau`.
+    Teacher,
 }
 
 /// One of a run's trainings.
@@ -158,6 +164,12 @@ pub struct AugmentConfig {
     /// The embedding's estimate, or the truth.
     #[serde(default)]
     pub target: TargetSource,
+    /// The models it comes from, where it is theirs: folders of models or of runs.
+    #[serde(default)]
+    pub teachers: Vec<String>,
+    /// What tells the weights of each from others; filled in when the run begins.
+    #[serde(default)]
+    pub teachers_sha256: Vec<String>,
     /// The training with which it begins: the first, as the paper has it, or the second, after a first one that is that of
     /// the model without it.
     #[serde(default)]
@@ -262,12 +274,18 @@ pub struct Config {
     /// Activation regularisation.
     #[serde(default)]
     pub activity: ActivityConfig,
+    /// The topics, where the network has them.
+    #[serde(default)]
+    pub topics: TopicsConfig,
     /// The corpus.
     pub data: DataConfig,
     /// The augmented loss, where the model has it.
     pub augment: AugmentConfig,
     /// Checkpoints.
     pub checkpoint: CheckpointConfig,
+    /// What follows the training.
+    #[serde(default)]
+    pub finish: FinishConfig,
 }
 
 /// The version of `config.toml` that this program writes.
@@ -290,7 +308,7 @@ impl Config {
             LossRule::Sum => (augment.gamma, 1.0),
             LossRule::Mixture => (augment.beta * augment.tau * vocab as f32, 1.0 - augment.beta),
         };
-        let given = augment.target == TargetSource::Truth;
+        let given = augment.target != TargetSource::Embedding;
         self.augments(training).then_some(AugmentedLoss {
             tau: augment.tau,
             gamma,
@@ -306,7 +324,7 @@ impl Config {
 
     /// Whether the loss is augmented, in one training at least.
     pub fn augmented(&self) -> bool {
-        self.model.augmented()
+        self.model.augmented() || self.augment.target == TargetSource::Teacher
     }
 
     /// The learning rate in the course of a training.
@@ -374,6 +392,7 @@ impl Config {
         )?;
         let share = self.average;
         check("average", (0.0..1.0).contains(&share), &share, "from 0 (no mean) to below 1")?;
+        self.validate_topics()?;
         self.validate_network()?;
         self.validate_training()?;
         let streams = self.validation_streams;
@@ -400,13 +419,19 @@ impl Config {
                 let problem = "the true distribution is known from the beginning of the text on";
                 return Err(Error::config("data.train_start", problem, "`data.train_start=0`"));
             }
-            if self.augment.form == Form::Gram {
-                let problem = "the second-order form is of the embedding's estimate";
-                return Err(Error::config("augment.form", problem, "`augment.form=exact`"));
-            }
+        }
+        if self.augment.target != TargetSource::Embedding && self.augment.form == Form::Gram {
+            let problem = "the second-order form is of the embedding's estimate";
+            return Err(Error::config("augment.form", problem, "`augment.form=exact`"));
+        }
+        if self.augment.target != TargetSource::Teacher && !self.augment.teachers.is_empty() {
+            let problem = "there are teachers, and the target is not theirs";
+            return Err(Error::config("augment.target", problem, "`--set augment.target=teacher`, or no `--teacher`"));
         }
         let every = self.checkpoint.every_seconds;
         check("checkpoint.every_seconds", f(every) && every >= 0.0, &every, "of at least 0")?;
+        let seconds = self.finish.seconds;
+        check("finish.seconds", f(seconds) && seconds >= 0.0, &seconds, "of at least 0")?;
         let words = self.data.vocab_size;
         check("data.vocab_size", words == 0 || words >= 3, &words, "of at least 3, or 0 to keep all words")
     }
@@ -428,7 +453,8 @@ impl Config {
             let problem = "direct inputs have values of their own for each gate, and so masks";
             return Err(Error::config("masks.per_gate", problem, "a list without `input`"));
         }
-        if self.augmented() && spec.input.width != spec.width() {
+        let estimated = self.augmented() && self.augment.target == TargetSource::Embedding;
+        if estimated && spec.input.width != spec.width() {
             let problem =
                 "the augmented loss compares what the classifier sees with word vectors, of another size here";
             let advice = format!("`network.embedding={}`, or a model without it", spec.width());

@@ -2,6 +2,7 @@
 
 use super::Config;
 use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
+use crate::topics::TopicsSpec;
 use serde::{Deserialize, Serialize};
 
 /// The units by name.
@@ -51,6 +52,9 @@ pub struct NetworkConfig {
     pub tied: bool,
     /// Whether the classifier has a bias, likewise.
     pub bias: bool,
+    /// Whether the topics of the last words are features of the network (`topics.*`).
+    #[serde(default)]
+    pub topics: bool,
 }
 
 impl Default for NetworkConfig {
@@ -68,6 +72,7 @@ impl Default for NetworkConfig {
             projection_bias: false,
             tied: false,
             bias: false,
+            topics: false,
         }
     }
 }
@@ -119,9 +124,10 @@ impl Config {
             0 => self.hidden,
             width => width,
         };
+        let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
         ModelSpec {
             vocab,
-            input: InputSpec { width },
+            input: InputSpec { width, topics },
             layers,
             output: OutputSpec { projection, tied, bias: self.model.paper_tied().map_or(network.bias, |tied| !tied) },
         }

@@ -18,7 +18,7 @@ pub struct Setting {
 
 type Group = (&'static str, &'static [(&'static str, &'static str)]);
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 11] = [
     (
         "network",
         &[
@@ -68,6 +68,7 @@ const GROUPS: [Group; 9] = [
             ("network.projection_bias", "give the projection a bias"),
             ("network.tied", "let the classifier reuse the word vectors (re and real do)"),
             ("network.bias", "give the classifier a bias"),
+            ("network.topics", "let the topics of the last words be features of the network"),
             ("start.fan_in", "weights start normally distributed with variance 1 / fan-in, not by `init`"),
             ("start.biases", "biases start at random too, not at 0"),
             ("start.forget_bias", "the first bias of an LSTM's forget gates"),
@@ -116,6 +117,17 @@ const GROUPS: [Group; 9] = [
         ],
     ),
     (
+        "topics",
+        &[
+            ("topics.count", "how many there are"),
+            ("topics.window", "words that the features look back on"),
+            ("topics.sentences", "sentences of a document"),
+            ("topics.sweeps", "sweeps over the training text to find them"),
+            ("topics.smoothing", "what is added to probabilities before their logarithm is taken"),
+            ("topics.sharpness", "factor on the logarithm: how sure of its topics a text is"),
+        ],
+    ),
+    (
         "data",
         &[
             ("data.source", "ptb, wikitext-2, demo, or a path"),
@@ -137,8 +149,17 @@ const GROUPS: [Group; 9] = [
             ("augment.form", "exact, or gram for the second-order approximation"),
             ("augment.loss", "sum, or mixture as in the theory experiment"),
             ("augment.beta", "share of the augmented loss in the mixture"),
-            ("augment.target", "embedding, or truth on the built-in corpus"),
+            ("augment.target", "embedding, teacher, or truth on the built-in corpus"),
+            ("augment.teachers", "the teachers' folders, as `--teacher` gives them"),
+            ("augment.teachers_sha256", "what tells their weights from others; filled in by the program"),
             ("augment.begin", "the training with which it begins: first or second"),
+        ],
+    ),
+    (
+        "after the training",
+        &[
+            ("finish.predictor", "fit n-grams, a cache and dynamic evaluation as the model's own way of predicting"),
+            ("finish.seconds", "time for that, about; what does not fit is left out"),
         ],
     ),
     ("checkpoints", &[("checkpoint.every_seconds", "seconds between checkpoints; 0 writes one after every step")]),

@@ -225,7 +225,7 @@ impl Masks {
             draw(&mut self.outputs[l], gates(site, l + 1), keep, d, Purpose::OutputMask(l16));
         }
         let site = (Site::Projection, 1);
-        draw(&mut self.projection, site, dropout.projection, spec.width(), Purpose::ProjectionMask);
+        draw(&mut self.projection, site, dropout.projection, spec.projected(), Purpose::ProjectionMask);
         if dropout.weights.0 < 1.0 {
             self.draw_weights(dropout.weights, spec, (seed, step));
         }

@@ -24,6 +24,7 @@ mod ngram_predictor;
 mod recency;
 pub mod recency_cache;
 mod settings;
+mod shipped;
 mod statistics;
 mod table;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use neural::{Neural, Source, Streams};
 pub use ngram_predictor::Ngram;
 pub use recency::Recency;
 pub use settings::{CacheSettings, DynamicForm, DynamicSettings, MonteCarloSettings, NeuralSettings, short};
+pub use shipped::{NGRAMS, Perplexities, Reads, Shipped, Way};
 pub use statistics::{GradientScale, fingerprint};
 pub use table::{PredictorRow, PredictorTable};
 pub use tune::{Found, Tuner, perplexity};

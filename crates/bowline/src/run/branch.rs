@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::model_folder::ModelFolder;
 use crate::optim::{Optimizer, OptimizerConfig, ScheduleKind, slot_names};
+use crate::predictor::Shipped;
 use crate::storage::{atomic, files, new_folder};
 use std::fs;
 use std::path::Path;
@@ -22,10 +23,11 @@ use std::path::Path;
 const FIXED: [&str; 5] = ["hidden", "layers", "batch", "unroll", "unit_vectors"];
 
 /// Tables of settings of which the same is true.
-const FIXED_TABLES: [&str; 3] = ["data.", "network.", "streams."];
+const FIXED_TABLES: [&str; 4] = ["data.", "network.", "streams.", "topics."];
 
 /// How long a run is and how often it is saved: the steps so far would have been the same.
-const LENGTH: [&str; 3] = ["epochs", "second_training_epochs", "checkpoint.every_seconds"];
+const LENGTH: [&str; 5] =
+    ["epochs", "second_training_epochs", "checkpoint.every_seconds", "finish.predictor", "finish.seconds"];
 
 /// Makes the run `dir` of the run `from` as it is, with the settings (`key=value`) changed. It is gone on with by
 /// [`resume`](super::resume). The run `from` stays as it is.
@@ -205,7 +207,8 @@ fn copy_files(source: &Path, target: &Path) -> Result<()> {
     files::create_dir_all(target).map_err(Error::io(target, "create the folder"))?;
     for entry in fs::read_dir(source).map_err(Error::io(source, "read"))? {
         let path = entry.map_err(Error::io(source, "read"))?.path();
-        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+        // How it predicts is found again at the end.
+        if let (true, Some(name)) = (path.is_file(), path.file_name().filter(|name| *name != Shipped::FILE)) {
             files::copy(&path, &target.join(name)).map_err(Error::io(&path, "copy"))?;
         }
     }

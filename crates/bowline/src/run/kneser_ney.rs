@@ -131,7 +131,64 @@ pub(super) fn resume(folder: &RunFolder, session: Session, watch: &mut dyn Watch
     build(folder, &config, &corpus, session, begin, watch).map(Some)
 }
 
-/// Estimates the model, tunes its cache on the validation split, and writes everything down.
+/// What a Kneser-Ney model in its folder says about the corpus.
+pub(super) struct Estimate {
+    /// The model and its words.
+    pub(super) stored: NgramFolder,
+    discounts: Vec<Discounts>,
+    tuned: Tuned,
+    /// `-log p` of the words of the validation and the test split.
+    pub(super) nll: [Vec<f64>; 2],
+    /// The same as perplexities.
+    pub(super) scores: [Score; 2],
+    /// Seconds of the counting.
+    seconds: f64,
+}
+
+/// Estimates the model and tunes its cache on the validation split; none if asked to stop before.
+pub(super) fn estimate(
+    best: &Path,
+    config: &NgramConfig,
+    corpus: &Corpus,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Estimate>> {
+    let begin = Instant::now();
+    let vocabulary = &corpus.vocabulary;
+    let (order, prune) = (config.order, &config.prune);
+    let (model, discounts) =
+        NgramModel::train_pruned(&corpus.train.ids, vocabulary.len(), vocabulary.eos(), order, prune)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let splits = [&corpus.valid, &corpus.test];
+    let nll = splits.map(|split| model.nll(&split.ids));
+    let scores = [0, 1].map(|i| score(corpus, &splits[i].ids, &nll[i]));
+    if stop() {
+        return Ok(None);
+    }
+    let tuned = recency_cache::tune(vocabulary.eos(), &corpus.valid.ids, &nll[0])?;
+    let stored = NgramFolder {
+        folder: best.to_owned(),
+        kind: KIND.to_owned(),
+        tokenize: config.data.tokenize,
+        vocabulary: vocabulary.clone(),
+        recency: Some(tuned.settings),
+        model,
+    };
+    Ok((!stop()).then_some(Estimate { stored, discounts, tuned, nll, scores, seconds }))
+}
+
+impl Estimate {
+    /// Writes the model down; gives its content hash.
+    pub(super) fn save(&self, config: &NgramConfig, corpus: &Corpus) -> Result<String> {
+        let [valid, test] = self.scores;
+        self.stored.save(&card_of(config, corpus, &self.stored.model, &self.discounts, self.tuned, valid, test))
+    }
+}
+
+fn score(corpus: &Corpus, ids: &[u32], nll: &[f64]) -> Score {
+    Evaluation::of(ids, nll, corpus.vocabulary.unk(), corpus.vocabulary.eos(), 1).all
+}
+
+/// Estimates the model and writes everything down.
 fn build(
     folder: &RunFolder,
     config: &NgramConfig,
@@ -143,11 +200,11 @@ fn build(
     corpus.valid.require_tokens(2, "an evaluation")?;
     corpus.test.require_tokens(2, "an evaluation")?;
     let time = seconds_since_1970();
-    let (vocabulary, train) = (&corpus.vocabulary, &corpus.train.ids);
-    let counting = Instant::now();
-    let (model, discounts) =
-        NgramModel::train_pruned(train, vocabulary.len(), vocabulary.eos(), config.order, &config.prune)?;
-    let training = counting.elapsed().as_secs_f64();
+    let stopped = Position { epoch: 1, data_sha256: hashes(corpus), ..Position::default() };
+    let Some(estimate) = estimate(&folder.best(), config, corpus, &|| watch.stop())? else {
+        return Ok(Outcome::Stopped(Box::new(stopped)));
+    };
+    let (vocabulary, model) = (&corpus.vocabulary, &estimate.stored.model);
     let mut log = Log::open(&folder.events(), 0)?;
     let mut emit = |event: Event, watch: &mut dyn Watch| -> Result<()> {
         log.write(&event)?;
@@ -155,6 +212,7 @@ fn build(
         log.sync().map(drop)
     };
     let machine = format!("1 thread, {}, {}", session.isa.name(), model_name());
+    let words = [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.ids.len());
     emit(
         Event::Start {
             time,
@@ -163,7 +221,7 @@ fn build(
             data: config.data.source.clone(),
             data_sha256: corpus.train.sha256.clone(),
             vocab: vocabulary.len(),
-            words: [train.len(), corpus.valid.ids.len(), corpus.test.ids.len()],
+            words,
             unseen: [corpus.valid.unseen, corpus.test.unseen],
             parameters: model.parameters(),
             epochs: 1,
@@ -173,34 +231,14 @@ fn build(
         },
         watch,
     )?;
-    if let Some(text) = fallback_notice(&discounts) {
+    if let Some(text) = fallback_notice(&estimate.discounts) {
         watch.notice(&text);
     }
-
-    let stopped =
-        || Outcome::Stopped(Box::new(Position { epoch: 1, data_sha256: hashes(corpus), ..Position::default() }));
-    let score = |ids: &[u32], nll: &[f64]| Evaluation::of(ids, nll, vocabulary.unk(), vocabulary.eos(), 1).all;
-    let valid_nll = model.nll(&corpus.valid.ids);
-    let (valid, train) = (score(&corpus.valid.ids, &valid_nll), score(train, &model.nll(train)));
-    if watch.stop() {
-        return Ok(stopped());
-    }
-    let tuned = recency_cache::tune(vocabulary.eos(), &corpus.valid.ids, &valid_nll)?;
-    let test = score(&corpus.test.ids, &model.nll(&corpus.test.ids));
-    if watch.stop() {
-        return Ok(stopped());
-    }
+    let train = score(corpus, &corpus.train.ids, &model.nll(&corpus.train.ids));
+    let [valid, test] = estimate.scores;
     let curve = vec![CurvePoint { epoch: 1, train: train.perplexity, valid: valid.perplexity, learning_rate: 0.0 }];
-    let stored = NgramFolder {
-        folder: folder.best(),
-        kind: KIND.to_owned(),
-        tokenize: config.data.tokenize,
-        vocabulary: vocabulary.clone(),
-        recency: Some(tuned.settings),
-        model,
-    };
-    let weights_sha256 = stored.save(&card_of(config, corpus, &stored.model, &discounts, tuned, valid, test))?;
-    let parameters = stored.model.parameters();
+    let weights_sha256 = estimate.save(config, corpus)?;
+    let (parameters, seconds) = (model.parameters(), estimate.seconds);
     emit(
         Event::Epoch(EpochEnd {
             epoch: 1,
@@ -212,12 +250,13 @@ fn build(
             valid: valid.perplexity,
             best: true,
             learning_rate: 0.0,
-            seconds: training,
+            seconds,
         }),
         watch,
     )?;
     let summary = Summary {
         paper: None,
+        predictor: None,
         model: KIND.to_owned(),
         size: format!("{}-gram", config.order),
         data: config.data.source.clone(),
@@ -235,7 +274,7 @@ fn build(
         curve,
         timing: Timing {
             seconds: begin.elapsed().as_secs_f64(),
-            words_per_second: train.tokens as f64 / training.max(1e-9),
+            words_per_second: train.tokens as f64 / seconds.max(1e-9),
             machine,
         },
     };

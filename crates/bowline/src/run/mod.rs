@@ -14,13 +14,16 @@ mod checkpoint;
 mod clock;
 mod config;
 mod describe;
+mod finish;
 mod folder;
 mod kneser_ney;
 mod log;
 mod memory;
 mod own_text;
+mod rewrite;
 mod setup;
 mod summary;
+mod teacher;
 mod train;
 mod true_targets;
 
@@ -31,6 +34,7 @@ pub use config::RunConfig;
 pub use folder::{LONGEST_LOG, RunFolder};
 pub use kneser_ney::{DEFAULT_ORDER, NgramConfig, start_ngram};
 pub use own_text::{OwnText, recorded_isa};
+pub(crate) use rewrite::rewrite;
 pub use summary::{Summary, Timing};
 pub use train::{Outcome, Session, Watch, resume, start};
 
@@ -104,6 +108,11 @@ fn open_whole(config: &DataConfig) -> Result<Corpus> {
         Some(corpus) => Corpus::open(&data::locate(corpus, &data::Environment::current())?, options),
         None => Corpus::open(Path::new(&config.source), options),
     }
+}
+
+/// Checks that a training with these settings, and so many different words, fits into the memory that is free.
+pub(crate) fn require_memory(config: &Config, vocab: usize) -> Result<()> {
+    memory::require(setup::memory(config, vocab), memory::available())
 }
 
 /// Checks that a corpus is long enough for the settings.

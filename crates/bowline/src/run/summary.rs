@@ -3,6 +3,7 @@
 use super::checkpoint::{CurvePoint, infinite_if_null};
 use crate::error::{Error, Result};
 use crate::paper::Comparison;
+use crate::predictor::Perplexities;
 use crate::storage::{atomic, files};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -46,6 +47,10 @@ pub struct Summary {
     /// The paper's numbers for such a run and how this one stands to them, where the paper has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<Comparison>,
+    /// What the model's own way of predicting brings, where the run has fitted one. How far the search for it came
+    /// depends on the time it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictor: Option<Perplexities>,
     /// Every epoch.
     pub curve: Vec<CurvePoint>,
     /// How long it took, and where.

@@ -19,6 +19,8 @@ pub struct Case {
     pub masks: Option<Masks>,
     /// Activation regularisation.
     pub activity: [f64; 2],
+    /// Features of the words, or none.
+    pub features: Vec<Vec<f64>>,
 }
 
 impl Case {
@@ -47,7 +49,7 @@ impl Case {
             let layers: Vec<Vec<f64>> = spec.layers.iter().map(|layer| mask(layer.units)).collect();
             Masks::held(steps, &input, &layers)
         });
-        Case { spec: spec.clone(), params, window, state, masks, activity: [0.0; 2] }
+        Case { spec: spec.clone(), params, window, state, masks, activity: [0.0; 2], features: Vec::new() }
     }
 
     /// The pass over the window.
@@ -59,6 +61,7 @@ impl Case {
             masks: self.masks.as_ref(),
             augment,
             activity: self.activity,
+            features: &self.features,
         }
     }
 
@@ -71,7 +74,7 @@ impl Case {
         let widths: Vec<usize> = self.spec.layers.iter().map(|layer| layer.units).collect();
         let mut of_layers = || -> Vec<Vec<f64>> { widths.iter().map(|&width| mask(width)).collect() };
         let (states, outputs) = (of_layers(), of_layers());
-        let projection = if self.spec.output.projection.is_some() { mask(self.spec.width()) } else { Vec::new() };
+        let projection = if self.spec.output.projection.is_some() { mask(self.spec.projected()) } else { Vec::new() };
         let input = mask(self.spec.input.width);
         let (gate_inputs, gate_states) = (Vec::new(), Vec::new());
         self.masks = Some(Masks { input, states, outputs, projection, gate_inputs, gate_states });

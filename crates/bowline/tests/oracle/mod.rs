@@ -24,6 +24,7 @@ pub mod case;
 pub mod layout;
 pub mod loss;
 pub mod sgd;
+pub mod topics;
 pub mod unit;
 
 use bowline::spec::{LayerSpec, ModelSpec};
@@ -137,6 +138,8 @@ pub struct Pass<'a> {
     /// Activation regularisation: the weights of `T mean(y^2)` and of `T mean((h_t - h_{t-1})^2)`, where `y` is the last layer's
     /// output with its mask and `h` without.
     pub activity: [f64; 2],
+    /// `[t * batch + b]`: features beside the word vectors and beside what the classifier sees; empty if there are none.
+    pub features: &'a [Vec<f64>],
 }
 
 /// Everything the forward pass computed.
@@ -230,6 +233,8 @@ impl Pass<'_> {
                 // Equation 2.1: x_t = L y*_{t-1}, then its mask.
                 let x = layout.word_vector(params, self.window.inputs[at]);
                 let mut below = times(x, &self.row(|m| &m.input, at, x.len()));
+                let features = self.features.get(at).map_or(&[][..], |f| f);
+                below.extend(features);
                 // Equation 2.2: h_t = f(x_t, h_{t-1}), one layer above the other.
                 let (mut column, mut parts) = (Vec::new(), &mut state.parts[..]);
                 for (l, layer) in self.spec.layers.iter().enumerate() {
@@ -253,6 +258,7 @@ impl Pass<'_> {
                 }
                 outputs.push(below.clone());
                 projections.push(self.project(&layout, params, &mut below, at));
+                below.extend(features);
                 let target = self.window.targets[at];
                 predictions.push(Prediction::forward(&layout, params, target_params, below, target, self.augment));
                 steps.push(column);
@@ -274,6 +280,8 @@ impl Pass<'_> {
             for t in (0..self.window.steps).rev() {
                 let at = t * self.window.batch + b;
                 let mut d_above = forward.predictions[at].backward(&layout, params, weight, &mut gradient);
+                // Features are constants.
+                d_above.truncate(self.spec.projected());
                 if let Some((product, y)) = &forward.projections[at] {
                     d_above = self.project_back(&layout, params, (product, y), &d_above, at, &mut gradient);
                 }

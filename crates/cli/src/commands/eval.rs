@@ -14,7 +14,7 @@ use bowline::corpus::{Split, SplitName};
 use bowline::eval::{Evaluation, Score};
 use bowline::loaded_model::LoadedModel;
 use bowline::predictor::recency_cache::RecencySettings;
-use bowline::predictor::{NeuralSettings, check_logprobs, short};
+use bowline::predictor::{NeuralSettings, Reads, check_logprobs, short};
 use bowline::vocabulary::Vocabulary;
 use clap::Args;
 use serde::Serialize;
@@ -100,7 +100,11 @@ struct DescribedMember {
 }
 
 pub fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
-    let setup = Setup::new(&options.models, &options.predictor, options.threads.get())?;
+    let (models, asked, threads) = (&options.models, &options.predictor, options.threads.get());
+    let setup = match options.all || options.tune || options.streams > 1 {
+        true => Setup::new(models, asked, threads)?,
+        false => Setup::reading(models, asked, threads, Reads::Text)?,
+    };
     if options.all { table::run(options, setup) } else { predict(options, setup) }
 }
 

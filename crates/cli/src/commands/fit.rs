@@ -23,7 +23,7 @@ const PATIENCE: u32 = 5;
 pub fn data(options: &TrainOptions, data: &mut DataConfig, notes: &mut Vec<String>) -> anyhow::Result<Option<Survey>> {
     data.vocab_size = options.vocab_size.unwrap_or(0);
     data.min_count = options.min_count.unwrap_or(0);
-    data.tokenize = options.tokenize;
+    data.tokenize |= options.tokenize;
     if let Some(path) = &options.vocab {
         data.vocabulary = std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
     }
@@ -50,6 +50,17 @@ pub fn data(options: &TrainOptions, data: &mut DataConfig, notes: &mut Vec<Strin
         ));
     }
     Ok(Some(survey))
+}
+
+/// The same, and a text that does not look tokenised is tokenised: nobody who leaves the choice to us should have to know.
+pub fn data_for_anybody(options: &TrainOptions, data: &mut DataConfig, notes: &mut Vec<String>) -> anyhow::Result<()> {
+    let known = data::by_name(&data.source).or_else(|| data::recognise(Path::new(&data.source)));
+    let own = data.source != "demo" && known.is_none();
+    if own && !options.tokenize && Survey::of(Path::new(&data.source), false, 0)?.looks_untokenised() {
+        data.tokenize = true;
+        notes.push("the text is not tokenised: words are lower-cased and split from their punctuation".to_owned());
+    }
+    self::data(options, data, notes).map(drop)
 }
 
 /// Streams and patience, unless they are given.

@@ -6,6 +6,7 @@ use crate::options::{Threads, seed};
 use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::{Detokenizer, Phrase};
+use bowline::predictor::Reads;
 use bowline::score::{Continuation, Sampling, Word};
 use bowline::vocabulary::Vocabulary;
 use clap::Args;
@@ -95,7 +96,8 @@ struct GenerateAnswer<'a> {
 }
 
 pub fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
-    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
+    let (others, threads) = (&options.others, options.threads.get());
+    let setup = Setup::known(&options.model, others, &options.predictor, threads, Some(Reads::Phrase))?;
     let mut reader = setup.reader(None)?;
     let vocabulary = &setup.model().vocabulary;
     let prompt = Phrase::new(&options.prompt, vocabulary, setup.model().tokenize)?;

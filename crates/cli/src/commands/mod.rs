@@ -3,6 +3,7 @@
 pub mod arpa;
 pub mod bench;
 pub mod branch;
+pub mod budget;
 pub mod compare;
 pub mod completions;
 pub mod data;

@@ -35,6 +35,9 @@ pub enum FormName {
 #[derive(Args, Default)]
 #[command(next_help_heading = "How to predict")]
 pub struct PredictorOptions {
+    /// The model as it was trained, without the n-grams, cache and dynamic evaluation that `train --budget` stored with it
+    #[arg(long)]
+    pub plain: bool,
     /// Use a neural cache
     #[arg(long)]
     pub cache: bool,

@@ -78,7 +78,7 @@ fn scale(text: &str) -> Result<f64, String> {
 pub fn run(options: &RescoreOptions) -> anyhow::Result<ExitCode> {
     let (words, mut knowledge) = inputs(options)?;
     let mut list = List::new(open(&words)?);
-    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
+    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get(), None)?;
     let mut reader = setup.reader(None)?;
     knowledge.unk_penalty = options.unk_penalty.unwrap_or((reader.model().vocabulary.len() as f64).ln());
     let mut answers = Answers { options, costs: String::new(), utterances: 0, hypotheses: 0, moved: 0 };

@@ -7,7 +7,7 @@ use crate::options::Threads;
 use crate::read_ahead::{Item, ReadAhead};
 use crate::screen::stdout;
 use crate::terminal::{grouped, note};
-use bowline::predictor::check_logprobs;
+use bowline::predictor::{Reads, check_logprobs};
 use bowline::score::{Memory, Reader, Scored, Sentence, nbest};
 use bowline::vocabulary::Vocabulary;
 use clap::Args;
@@ -61,7 +61,9 @@ enum Past {
 
 pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
     let input = ReadAhead::start(&options.files)?;
-    let setup = Setup::known(&options.model, &options.others, &options.predictor, options.threads.get())?;
+    // A sentence that stands alone has the score that the network gives it.
+    let (threads, reads) = (options.threads.get(), options.carry.then_some(Reads::Text));
+    let setup = Setup::known(&options.model, &options.others, &options.predictor, threads, reads)?;
     let mut reader = setup.reader(Some(usize::from(options.batch)))?;
     let mut past = match (options.carry, options.format.has_keys()) {
         (false, _) => Past::Empty,

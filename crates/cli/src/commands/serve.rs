@@ -5,6 +5,7 @@ use crate::options::Threads;
 use crate::screen::stdout;
 use crate::terminal::note;
 use anyhow::{Context, bail};
+use bowline::predictor::Reads;
 use bowline_serve::{Limits, Server};
 use clap::Args;
 use std::io::Write;
@@ -80,7 +81,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<ExitCode> {
     }
     // The models first: who finds the port open finds it answering, and what cannot be served never opens it.
     let ensemble = |path: &PathBuf| {
-        let setup = Setup::known(path, &options.others, &options.predictor, 1)?;
+        let setup = Setup::known(path, &options.others, &options.predictor, 1, Some(Reads::Phrase))?;
         anyhow::Ok(setup.ensemble)
     };
     let models = options.models.iter().map(ensemble).collect::<anyhow::Result<Vec<_>>>()?;

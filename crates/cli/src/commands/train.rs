@@ -1,12 +1,13 @@
 //! `bowline train`: a new run.
 
-use super::{fit, print_json, shell};
+use super::{budget, fit, print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::TrainOptions;
 use crate::screen::stdout;
 use crate::terminal::width::{self, wrap};
 use crate::terminal::{Terminal, duration, note};
 use anyhow::bail;
+use bowline::budget::Budget;
 use bowline::config::{Config, DataConfig, Precision, Size};
 use bowline::data;
 use bowline::recipes::Recipe;
@@ -14,12 +15,16 @@ use bowline::run::{self, NgramConfig, Outcome, Session};
 use bowline_interop::tensorboard::TensorBoard;
 use bowline_kernels::Isa;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
     let session = Session { threads: options.threads.get(), isa: Isa::detect() };
-    if options.model == "kn" {
+    if let Some(budget) = budgeted(options) {
+        return budget::run(options, budget, session);
+    }
+    let model = options.model.as_deref().unwrap_or("real");
+    if model == "kn" {
         let (config, notes) = ngram_config(options)?;
         let mut watch = Terminal::new(Interrupt::listen(), "").saying(notes);
         let outcome = run::start_ngram(&options.out, &config, session, &mut watch)?;
@@ -32,6 +37,14 @@ pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
     report(&options.out, outcome, options.json)
 }
 
+/// The budget of a run that has one: asked for, or because nothing says what else to do.
+fn budgeted(options: &TrainOptions) -> Option<Budget> {
+    let given = |key: &str| options.settings.iter().any(|s| s.split('=').next().is_some_and(|k| k.trim() == key));
+    let network = options.model.is_some() || options.size.is_some() || options.order.is_some();
+    let length = options.epochs.is_some() || options.patience.is_some() || options.second_training || given("epochs");
+    options.budget.or((!network && !length && options.prune.is_empty()).then_some(Budget::Auto))
+}
+
 /// The settings of a network, and what is to be said about how they were chosen.
 fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
     let mut notes = Vec::new();
@@ -39,7 +52,7 @@ fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
         let option = if options.order.is_some() { "--order" } else { "--prune" };
         bail!("`{option}`: a network has no n-grams\n  try: `--model kn`, or leave it out");
     }
-    let recipe = Recipe::find(&options.model)?;
+    let recipe = Recipe::find(options.model.as_deref().unwrap_or("real"))?;
     let source = source(&options.data);
     // A folder with the files of a public corpus has the settings of that corpus, wherever it lies.
     let known = data::recognise(Path::new(&source)).map_or(source.as_str(), |corpus| corpus.name);
@@ -52,6 +65,9 @@ fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
     if let Some(survey) = fit::data(options, &mut config.data, &mut notes)? {
         fit::network(options, &mut config, &survey, &mut notes);
     }
+    // Absolute, so that `resume` finds them from anywhere.
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
+    config.augment.teachers.extend(options.teachers.iter().map(absolute));
     let mut config = config.with(&options.settings)?;
     if options.second_training && config.second_training_epochs == 0 {
         config.second_training_epochs = config.epochs;
@@ -71,6 +87,7 @@ fn ngram_config(options: &TrainOptions) -> anyhow::Result<(NgramConfig, Vec<Stri
         ("--second-training", options.second_training),
         ("--set", !options.settings.is_empty()),
         ("--tensorboard", options.tensorboard),
+        ("--teacher", !options.teachers.is_empty()),
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
         bail!(
@@ -109,6 +126,14 @@ pub fn report(folder: &Path, outcome: Outcome, json: bool) -> anyhow::Result<Exi
                 summary.valid,
                 summary.test,
             )];
+            if let Some(with) = summary.predictor {
+                let [valid, test] = with.full;
+                lines.push(format!(
+                    "with n-grams, cache and dynamic evaluation: valid perplexity {valid:.2}, test perplexity {test:.2} \
+                     (n-grams alone {:.2}, {:.2})",
+                    with.ngrams[0], with.ngrams[1],
+                ));
+            }
             lines.extend(summary.paper.as_ref().map(|paper| paper.line(summary.valid, summary.test)));
             lines.push(format!("the model is in {}", shell(&folder.join("best"))));
             lines.push(format!("next: bowline next {run} \"the beginning of a sentence\""));

@@ -6,7 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::screen::harmless;
 use bowline::event::{Event, Progress};
 use bowline::run::Watch;
-pub use bowline::wording::grouped;
+pub use bowline::wording::{duration, grouped};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::cell::Cell;
 use std::fmt;
@@ -63,6 +63,8 @@ pub struct Terminal {
     /// Put before every line: the model's name where several are trained.
     label: String,
     epochs: u32,
+    /// What follows the training.
+    phase: Option<Bar>,
     /// Said when the run begins, and not at all if it does not.
     before: Vec<String>,
 }
@@ -70,7 +72,7 @@ pub struct Terminal {
 impl Terminal {
     pub fn new(interrupt: Interrupt, label: &str) -> Terminal {
         let label = if label.is_empty() { String::new() } else { format!("{label:<14}") };
-        Terminal { interrupt, bar: None, drawn: Instant::now(), label, epochs: 0, before: Vec::new() }
+        Terminal { interrupt, bar: None, drawn: Instant::now(), label, epochs: 0, phase: None, before: Vec::new() }
     }
 
     /// The same with lines to be said when the run begins.
@@ -160,7 +162,7 @@ impl Watch for Terminal {
             Event::SecondTraining { epoch } => {
                 self.line(&format!("second training from epoch {epoch} on, with the learning rate reset"));
             }
-            Event::Stop { .. } | Event::End { .. } => self.bar = None,
+            Event::Stop { .. } | Event::End { .. } => (self.bar, self.phase) = (None, None),
             Event::Progress(_) => {}
         }
     }
@@ -179,6 +181,15 @@ impl Watch for Terminal {
             }
             None => note(format_args!("{}", fit(&self.status(progress), usize::MAX))),
         }
+    }
+
+    fn planned(&mut self, epochs: u32) {
+        self.epochs = epochs;
+    }
+
+    fn phase(&mut self, what: &str, share: f64) {
+        self.bar = None;
+        self.phase.get_or_insert_with(Bar::new).show(what, share);
     }
 
     fn notice(&mut self, text: &str) {
@@ -230,27 +241,9 @@ pub fn note(line: fmt::Arguments<'_>) {
     BARS.suspend(|| drop(writeln!(std::io::stderr(), "{text}")));
 }
 
-/// Seconds as people say them.
-pub fn duration(seconds: f64) -> String {
-    if !seconds.is_finite() || seconds < 0.0 {
-        return "?".to_owned();
-    }
-    let s = seconds.round() as u64;
-    match s {
-        0..60 => format!("{s}s"),
-        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
-        _ => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_easy_to_read() {
-        assert_eq!([0.4, 59.6, 754.0, 7384.0, f64::NAN].map(duration), ["0s", "1m00s", "12m34s", "2h03m", "?"]);
-    }
 
     #[test]
     fn a_low_learning_rate_is_not_shown_as_none() {

@@ -234,7 +234,10 @@ fn both_forms_computed_by_the_definition_agree_with_bowline() {
             let projection = ProjectionSpec { width: 3, activation: activations[i], bias: i % 2 == 0 };
             let output = OutputSpec { projection: projected.then_some(projection), tied: projected, bias: i % 2 == 1 };
             let layers = widths.map(|units| LayerSpec::new(unit, units)).to_vec();
-            agrees(&filled(&ModelSpec { vocab: V, input: InputSpec { width: D }, layers, output }), "any");
+            agrees(
+                &filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output }),
+                "any",
+            );
         }
     }
 }
@@ -299,7 +302,7 @@ fn what_onnx_has_no_operator_for_is_refused() {
     ] {
         let output = OutputSpec { projection: None, tied: false, bias: true };
         let layers = vec![LayerSpec { direct, ..LayerSpec::new(unit, D) }];
-        let params = filled(&ModelSpec { vocab: V, input: InputSpec { width: D }, layers, output });
+        let params = filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output });
         let dir = saved_as(&params, "any");
         let message = export(&dir.path().join("model"), Form::Step, &dir.path().join("x")).unwrap_err().to_string();
         assert!(message.contains(&format!("ONNX has no operator for {what};")), "{message}");

@@ -7,7 +7,7 @@ use bowline::Error;
 use bowline::corpus::SplitName;
 use bowline::loaded_model::LoadedModel;
 use bowline::predictor::{
-    DynamicForm, Ensemble, GradientScale, Mix, Mixture, Predictor, TunedSettings, check_logprobs, em,
+    DynamicForm, Ensemble, GradientScale, Mix, Mixture, Predictor, Reads, Shipped, TunedSettings, check_logprobs, em,
 };
 use bowline::score::Reader;
 use bowline_kernels::{Isa, Team};
@@ -25,7 +25,33 @@ pub struct Setup {
 impl Setup {
     /// Reads the models and what was found for them.
     pub fn new(models: &[PathBuf], options: &PredictorOptions, threads: usize) -> anyhow::Result<Setup> {
-        let models = LoadedModel::load_all(models)?;
+        Setup::of(LoadedModel::load_all(models)?, options, threads)
+    }
+
+    /// The same; a single model of which nothing else is asked reads in the way that is stored with it, if there is one.
+    pub fn reading(
+        models: &[PathBuf],
+        options: &PredictorOptions,
+        threads: usize,
+        reads: Reads,
+    ) -> anyhow::Result<Setup> {
+        let mut models = LoadedModel::load_all(models)?;
+        let asks = options.plain || options.any() || models.len() > 1;
+        let shipped = if asks { None } else { Shipped::load(&models[0].folder)? };
+        match (shipped, models.pop()) {
+            (Some(shipped), Some(model)) => {
+                let ensemble = shipped.ensemble(model, reads)?;
+                let stored = ensemble.members().map(|_| None).collect();
+                Ok(Setup { ensemble, stored, team: Arc::new(Team::new(threads)), isa: Isa::detect() })
+            }
+            (_, last) => {
+                models.extend(last);
+                Setup::of(models, options, threads)
+            }
+        }
+    }
+
+    fn of(models: Vec<LoadedModel>, options: &PredictorOptions, threads: usize) -> anyhow::Result<Setup> {
         let stored = models.iter().map(|m| TunedSettings::load(&m.folder)).collect::<bowline::Result<Vec<_>>>()?;
         let mut ensemble = Ensemble::new(models, options.mix())?;
         ensemble.set_weights(options.weights.clone())?;
@@ -35,15 +61,19 @@ impl Setup {
     }
 
     /// A MODEL and what is mixed in, ready to predict, for commands that have no corpus at hand: what must be known
-    /// beforehand has to lie beside the models.
+    /// beforehand has to lie beside the models. With `reads`, a single MODEL does so in the way that is stored with it.
     pub fn known(
         model: &Path,
         others: &[PathBuf],
         options: &PredictorOptions,
         threads: usize,
+        reads: Option<Reads>,
     ) -> anyhow::Result<Setup> {
         let paths: Vec<PathBuf> = std::iter::once(model).chain(others.iter().map(|p| &**p)).map(Into::into).collect();
-        let mut setup = Setup::new(&paths, options, threads)?;
+        let mut setup = match reads {
+            Some(reads) => Setup::reading(&paths, options, threads, reads)?,
+            None => Setup::new(&paths, options, threads)?,
+        };
         setup.need_scales(None)?;
         setup.need_known_weights()?;
         Ok(setup)
