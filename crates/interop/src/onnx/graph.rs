@@ -53,6 +53,9 @@ fn activation_name(activation: Activation) -> Option<&'static str> {
 
 /// Whether ONNX has operators for all of a model; if not, for what it has none.
 pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
+    if spec.input.topics.is_some() {
+        return Err("topics beside the word vectors".to_owned());
+    }
     spec.layers.iter().try_for_each(|layer| operator(layer).map(|_| ()))
 }
 
