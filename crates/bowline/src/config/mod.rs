@@ -449,6 +449,10 @@ impl Config {
                 "other values of `hidden`, `layers`, `network.widths`, `network.embedding`, `network.projection`";
             Error::config("network", problem, advice)
         })?;
+        if spec.features() > 0 && self.masks.per_gate.contains(Site::Input) {
+            let problem = "topics come in beside the word vectors without a mask, and a mask by gate is on all inputs";
+            return Err(Error::config("masks.per_gate", problem, "a list without `input`"));
+        }
         if self.network.direct && self.masks.per_gate.contains(Site::Input) {
             let problem = "direct inputs have values of their own for each gate, and so masks";
             return Err(Error::config("masks.per_gate", problem, "a list without `input`"));

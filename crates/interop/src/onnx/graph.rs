@@ -53,6 +53,9 @@ fn activation_name(activation: Activation) -> Option<&'static str> {
 
 /// Whether ONNX has operators for all of a model; if not, for what it has none.
 pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
+    if spec.input.topics.is_some() {
+        return Err("topics beside the word vectors".to_owned());
+    }
     spec.layers.iter().try_for_each(|layer| operator(layer).map(|_| ()))
 }
 
@@ -203,7 +206,9 @@ impl<'a> Graph<'a> {
             (takes.iter().map(String::as_str).collect(), gives.iter().map(String::as_str).collect());
         let attributes: Vec<_> = [("hidden_size", d as i64)].into_iter().chain(operator.attribute).collect();
         self.node(operator.name, &takes, &gives, &attributes);
-        if let (Some(activation), Some(node)) = (operator.activation, self.nodes.pop()) {
+        if let Some(activation) = operator.activation
+            && let Some(node) = self.nodes.pop()
+        {
             let attribute = Message::new().text(1, "activations").text(9, activation).int(20, ATTRIBUTE_TEXTS);
             self.nodes.push(node.message(5, attribute));
         }
