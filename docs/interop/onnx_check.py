@@ -31,17 +31,24 @@ for file in files:
     onnx.checker.check_model(file, full_check=True)
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     about = session.get_modelmeta().custom_metadata_map
-    layers, _, d = session.get_inputs()[1].shape
+    shapes = {state.name: state.shape for state in session.get_inputs()[1:]}
     total = 0.0
+
+    def run(ids, state):
+        """Log-probabilities, and the state after the words."""
+        results = session.run(None, {"ids": ids, **state})
+        after = {value.name: result for value, result in zip(session.get_outputs(), results)}
+        return after["log_probabilities"], {name: after[f"next_{name}"] for name in state}
+
     for tokens, counts in batches():
-        h = c = numpy.zeros((layers, tokens.shape[1], d), numpy.float32)
+        state = {name: numpy.zeros((layers, tokens.shape[1], d), numpy.float32) for name, (layers, _, d) in shapes.items()}
         if about["bowline.form"] == "sequence":
-            log_p, h, c = session.run(None, {"ids": tokens[:-1], "h": h, "c": c})
+            log_p, state = run(tokens[:-1], state)
             chosen = numpy.take_along_axis(log_p, tokens[1:, :, None], 2)[:, :, 0]
         else:
             chosen = numpy.zeros(counts.shape)
             for t in range(len(tokens) - 1):
-                log_p, h, c = session.run(None, {"ids": tokens[t], "h": h, "c": c})
+                log_p, state = run(tokens[t], state)
                 chosen[t] = numpy.take_along_axis(log_p, tokens[t + 1][:, None], 1)[:, 0]
         total += chosen[counts].astype(numpy.float64).sum()
     print(f"{file}: {about['bowline.model']}, {about['bowline.form']} form, the checker is content")

@@ -10,14 +10,61 @@ folder, text = sys.argv[1:]
 config = json.load(open(f"{folder}/config.json"))
 words = open(f"{folder}/vocab.txt", encoding="utf-8", newline="\n").read().split("\n")[:-1]
 ids = {word: i for i, word in enumerate(words)}
-size, d, tied = config["vocab_size"], config["hidden_size"], config["tie_word_embeddings"]
-model = torch.nn.ModuleDict({
-    "encoder": torch.nn.Embedding(size, d),
-    "rnn": torch.nn.LSTM(d, d, config["num_layers"]),
-    "decoder": torch.nn.Linear(d, size, bias=not tied),
-})
-weights = load_file(f"{folder}/model.safetensors")
-if tied:
+network = config.get("network") or {  # the paper's networks are written more briefly
+    "vocab": config["vocab_size"],
+    "input": {"width": config["hidden_size"]},
+    "layers": [{"unit": {"kind": "lstm", "coupled": False}, "units": config["hidden_size"]}] * config["num_layers"],
+    "output": {"projection": None, "tied": (tied := config["tie_word_embeddings"]), "bias": not tied},
+}
+
+
+class Model(torch.nn.Module):
+    def __init__(self, network):
+        super().__init__()
+        width, output = network["input"]["width"], network["output"]
+        self.encoder = torch.nn.Embedding(network["vocab"], width)
+        self.layers = torch.nn.ModuleList()
+        for layer in network["layers"]:
+            self.layers.append(recurrent(layer)(width, layer["units"]))
+            width = layer["units"]
+        self.projection = None
+        if projection := output["projection"]:
+            self.projection = torch.nn.Linear(width, projection["width"], bias=projection["bias"])
+            width = projection["width"]
+            functions = {"linear": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu": torch.relu}
+            self.activation = functions[projection["activation"]]
+        self.decoder = torch.nn.Linear(width, network["vocab"], bias=output["bias"])
+
+    def forward(self, inputs, states):
+        x, after = self.encoder(inputs), []
+        for layer, state in zip(self.layers, states or [None] * len(self.layers)):
+            x, state = layer(x, state)
+            after.append(state)
+        if self.projection is not None:
+            x = self.activation(self.projection(x))
+        return self.decoder(x).log_softmax(-1), after
+
+
+def recurrent(layer):
+    """PyTorch's module for a layer, given its sizes."""
+    unit = layer["unit"]
+    if layer.get("direct") or unit.get("coupled") or unit["kind"] not in ("lstm", "gru", "rnn"):
+        sys.exit(f"PyTorch has no module for {layer}")
+    if unit["kind"] == "rnn":
+        if unit["activation"] not in ("tanh", "relu"):
+            sys.exit(f"torch.nn.RNN has no {unit['activation']}")
+        return lambda inputs, units: torch.nn.RNN(inputs, units, nonlinearity=unit["activation"])
+    return torch.nn.LSTM if unit["kind"] == "lstm" else torch.nn.GRU
+
+
+model, weights = Model(network), {}
+for name, values in load_file(f"{folder}/model.safetensors").items():
+    # A module for each layer, so that they may be of unequal width: `rnn.bias_ih_l1` is `layers.1.bias_ih_l0`.
+    if name.startswith("rnn."):
+        tensor, layer = name[len("rnn."):].rsplit("_l", 1)
+        name = f"layers.{layer}.{tensor}_l0"
+    weights[name] = values
+if network["output"]["tied"]:
     weights["decoder.weight"] = weights["encoder.weight"]
 model.load_state_dict(weights)
 
@@ -26,8 +73,8 @@ def log_probability(tokens, state=None, window=500):
     """The sum of log p of every token after the first, with the state carried from window to window."""
     total, tokens = 0.0, torch.tensor(tokens).unsqueeze(1)
     for inputs, targets in zip(tokens[:-1].split(window), tokens[1:].split(window)):
-        hidden, state = model["rnn"](model["encoder"](inputs), state)
-        total += model["decoder"](hidden).log_softmax(-1).gather(-1, targets.unsqueeze(-1)).double().sum().item()
+        log_probabilities, state = model(inputs, state)
+        total += log_probabilities.gather(-1, targets.unsqueeze(-1)).double().sum().item()
     return total
 
 eos = ids["<eos>"]

@@ -50,7 +50,7 @@ pub struct LayerTensors {
 /// The tensors of a level; `G` gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelTensors {
-    /// From the inputs to the gates, (G d, d_x), where they enter at this level.
+    /// From the inputs to the gates, (G d, d_x), where they enter at this level through a matrix.
     pub w_ih: Option<TensorId>,
     /// From the state to the gates, (G d, d).
     pub w_hh: TensorId,
@@ -147,7 +147,7 @@ impl LayerTensors {
             _ => format!("{module}.{what}_l{l}_d{k}"),
         };
         let level = |k: usize| LevelTensors {
-            w_ih: (k < entered).then(|| all.declare(name("weight_ih", k), &[rows, inputs])),
+            w_ih: (k < entered && !layer.direct).then(|| all.declare(name("weight_ih", k), &[rows, inputs])),
             w_hh: all.declare(name("weight_hh", k), &[rows, d]),
             bias: all.declare(name(if own_bias { "bias_ih" } else { "bias" }, k), &[rows]),
         };

@@ -56,6 +56,7 @@ pub mod error;
 pub mod eval;
 #[doc(hidden)]
 pub mod event;
+pub mod explain;
 #[doc(hidden)]
 pub mod layout;
 #[doc(hidden)]
@@ -84,6 +85,7 @@ pub mod storage;
 #[doc(hidden)]
 pub mod subspace;
 #[doc(hidden)]
+pub mod topics;
 pub mod vocabulary;
 #[doc(hidden)]
 pub mod wording;

@@ -10,7 +10,7 @@ use crate::compute::Compute;
 use crate::config::Config;
 use crate::corpus::Phrase;
 use crate::error::{Error, Result};
-use crate::model::{KeepProb, Network, State, Use};
+use crate::model::{Dropout, KeepProb, Network, State, Use};
 use crate::model_folder::{self, ModelFolder, NgramFolder};
 use crate::ngram::NgramModel;
 use crate::params::Params;
@@ -176,10 +176,11 @@ impl LoadedModel {
         }
     }
 
-    /// The probability of keeping a unit that the model was trained with, if its run's folder is still around it.
-    pub fn trained_keep(&self) -> Option<KeepProb> {
+    /// The probability of keeping a unit that the model was trained with, everywhere and by site, if its run's folder is still
+    /// around it.
+    pub fn trained_dropout(&self) -> Option<(KeepProb, Dropout)> {
         let run = self.folder.parent()?;
-        Config::read(&run.join("config.toml")).ok().map(|config| config.keep)
+        Config::read(&run.join("config.toml")).ok().map(|config| (config.keep, config.masks))
     }
 
     /// The scale of a network's gradients, where it has been given.

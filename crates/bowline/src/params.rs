@@ -2,6 +2,7 @@
 
 use crate::layout::{Layout, Tensor, TensorId};
 use crate::spec::ModelSpec;
+use crate::topics::Topics;
 use bowline_kernels::Buffer;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +13,8 @@ pub struct Params {
     spec: Arc<ModelSpec>,
     layout: Arc<Layout>,
     data: Buffer,
+    /// What belongs to the model and is not trained.
+    topics: Option<Arc<Topics>>,
 }
 
 /// The weights of a layer with `G` gates for each unit.
@@ -27,13 +30,14 @@ pub struct LayerParams<'a> {
 impl Params {
     /// All zeros.
     pub fn zeros(spec: &ModelSpec) -> Params {
-        let layout = spec.layout();
-        Params { spec: Arc::new(spec.clone()), data: Buffer::zeros(layout.len()), layout: Arc::new(layout) }
+        let (layout, vocab) = (spec.layout(), spec.vocab);
+        let topics = spec.input.topics.map(|topics| Arc::new(Topics::none(topics, vocab)));
+        Params { spec: Arc::new(spec.clone()), data: Buffer::zeros(layout.len()), layout: Arc::new(layout), topics }
     }
 
     /// All zeros, for the same model.
     pub fn zeros_like(&self) -> Params {
-        Params { spec: Arc::clone(&self.spec), layout: Arc::clone(&self.layout), data: Buffer::zeros(self.data.len()) }
+        Params { data: Buffer::zeros(self.data.len()), ..self.clone() }
     }
 
     /// What the model is made of.
@@ -94,6 +98,16 @@ impl Params {
     /// The word vectors, for writing.
     pub fn embedding_mut(&mut self) -> &mut [f32] {
         self.of_mut(self.layout.embedding)
+    }
+
+    /// The topics of the words, where the model has them.
+    pub fn topics(&self) -> Option<&Topics> {
+        self.topics.as_deref()
+    }
+
+    /// Gives the model its topics.
+    pub fn set_topics(&mut self, topics: Topics) {
+        self.topics = Some(Arc::new(topics));
     }
 
     /// The weights of a layer with one level.

@@ -12,12 +12,14 @@ use std::path::Path;
 use toml::Table;
 
 /// The recipes that come with the program, in the order of the list.
-const KNOWN: [(&str, &str); 17] = [
+const KNOWN: [(&str, &str); 19] = [
     ("vd-lstm", include_str!("../recipes/vd-lstm.toml")),
     ("al", include_str!("../recipes/al.toml")),
     ("re", include_str!("../recipes/re.toml")),
     ("real", include_str!("../recipes/real.toml")),
+    ("distilled", include_str!("../recipes/distilled.toml")),
     ("rnn-mikolov", include_str!("../recipes/rnn-mikolov.toml")),
+    ("rnn-lda", include_str!("../recipes/rnn-lda.toml")),
     ("deep-rnn", include_str!("../recipes/deep-rnn.toml")),
     ("zaremba-medium", include_str!("../recipes/zaremba-medium.toml")),
     ("zaremba-large", include_str!("../recipes/zaremba-large.toml")),
@@ -157,9 +159,11 @@ mod tests {
             ("rhn-re", 23.4),
             ("awd-lstm", 24.2),
             ("melis-10m", 10.0),
-            ("rnn-mikolov", 6.2),
-            ("deep-rnn", 4.3),
+            ("rnn-mikolov", 6.1),
+            ("deep-rnn", 6.2),
+            ("rnn-lda", 6.6),
             ("narrow", 3.6),
+            ("distilled", 2.6),
         ] {
             assert_eq!(millions(name), expected, "{name}");
         }

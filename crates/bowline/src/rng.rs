@@ -26,6 +26,8 @@ pub enum Purpose {
     Offset,
     /// How long the windows of an epoch are; the step is the epoch's number.
     Length,
+    /// Topics of the words of the training text; the step is the number of the sweep.
+    Topics,
     /// Words drawn for a benchmark.
     Words,
     /// Where a piece of a text begins.
@@ -45,6 +47,7 @@ impl Purpose {
             Purpose::Reset => 6,
             Purpose::Offset => 7,
             Purpose::Length => 8,
+            Purpose::Topics => 9,
             Purpose::Samples => 0x53,
             Purpose::StateMask(layer) => 0x1_0000 + u32::from(layer),
             Purpose::OutputMask(layer) => 0x2_0000 + u32::from(layer),
@@ -67,6 +70,13 @@ impl Stream {
         // Philox has 64 bits of key and 128 of counter; the purpose shares the key with the seed by a mixing constant.
         let mixed = seed ^ u64::from(purpose.code()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Stream { key: halves(mixed), counter: [halves(step)[0], halves(step)[1], purpose.code()] }
+    }
+
+    /// The same for the `gate`th of several masks of one purpose; for the first of them this one.
+    pub fn of_gate(mut self, gate: u8) -> Stream {
+        // Purposes have codes below 2^24.
+        self.counter[2] += u32::from(gate) << 24;
+        self
     }
 
     /// Four numbers at once: those of the indices `4 * block ..`.

@@ -1,6 +1,7 @@
 //! What a model is made of: how words come in, the layers above each other, how the next word is predicted.
 
 use crate::layout::Layout;
+use crate::topics::TopicsSpec;
 use bowline_kernels::recurrent;
 use serde::{Deserialize, Serialize};
 
@@ -24,11 +25,14 @@ pub struct ModelSpec {
 }
 
 /// Words come in as vectors, the rows of the embedding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputSpec {
     /// Size of a word vector, `d_x`.
     pub width: usize,
+    /// Topics of the last words, as features beside the word vectors and beside what the classifier sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topics: Option<TopicsSpec>,
 }
 
 /// One recurrent layer. It reads what is below it, so its inputs need no mention.
@@ -39,6 +43,10 @@ pub struct LayerSpec {
     pub unit: Unit,
     /// Its units, `d_h`.
     pub units: usize,
+    /// Whether its inputs are added to its gates as they are, without a matrix: those of every level where inputs enter, one
+    /// after the other. So a word has a vector for each of the levels (Mikolov's U, Pascanu's U_1 and U_2).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub direct: bool,
 }
 
 /// What a recurrent layer computes; the equations are in `bowline_kernels::recurrent`.
@@ -114,20 +122,31 @@ impl ModelSpec {
     pub fn paper(vocab: usize, hidden: usize, layers: usize, tied: bool) -> ModelSpec {
         ModelSpec {
             vocab,
-            input: InputSpec { width: hidden },
-            layers: vec![LayerSpec { unit: Unit::Lstm { coupled: false }, units: hidden }; layers],
+            input: InputSpec { width: hidden, topics: None },
+            layers: vec![LayerSpec::new(Unit::Lstm { coupled: false }, hidden); layers],
             output: OutputSpec { projection: None, tied, bias: !tied },
         }
     }
 
-    /// What layer `l` reads: the width of the layer below, or of a word vector; for the number of layers, what they give.
+    /// What layer `l` reads: the width of the layer below, or of a word vector with its features; for the number of layers, what
+    /// they give.
     pub fn inputs(&self, l: usize) -> usize {
-        if l == 0 { self.input.width } else { self.layers[l - 1].units }
+        if l == 0 { self.input.width + self.features() } else { self.layers[l - 1].units }
+    }
+
+    /// Features beside the word vectors, and beside what the classifier sees.
+    pub fn features(&self) -> usize {
+        self.input.topics.map_or(0, |topics| topics.count)
+    }
+
+    /// Width of what the projection gives, or the last layer if there is none.
+    pub fn projected(&self) -> usize {
+        self.output.projection.as_ref().map_or(self.inputs(self.layers.len()), |projection| projection.width)
     }
 
     /// Width of what the classifier sees, and of its rows.
     pub fn width(&self) -> usize {
-        self.output.projection.as_ref().map_or(self.inputs(self.layers.len()), |projection| projection.width)
+        self.projected() + self.features()
     }
 
     /// The widest of all vectors between the parts.
@@ -162,6 +181,10 @@ impl ModelSpec {
         within("the number of words", self.vocab, MOST_WORDS)?;
         within("the width of the word vectors", self.input.width, MOST_UNITS)?;
         within("the number of layers", self.layers.len(), MOST_LAYERS)?;
+        if let Some(topics) = self.input.topics {
+            within("the number of topics", topics.count, MOST_UNITS)?;
+            within("the number of words that topics look back on", topics.window, MOST_UNITS)?;
+        }
         for (l, layer) in self.layers.iter().enumerate() {
             within(&format!("the number of units of layer {l}"), layer.units, MOST_UNITS)?;
             match layer.unit {
@@ -170,6 +193,15 @@ impl ModelSpec {
                 }
                 Unit::Highway { depth } => within(&format!("the depth of layer {l}"), depth, MOST_LAYERS)?,
                 _ => {}
+            }
+            if layer.direct && !matches!(layer.unit, Unit::Rnn { .. } | Unit::Deep { .. }) {
+                return Err(format!("layer {l} is direct, which only simple recurrent and deep layers can be"));
+            }
+            let (found, needed) = (self.inputs(l), layer.direct_inputs());
+            if layer.direct && found != needed {
+                return Err(format!(
+                    "layer {l} adds its inputs to its gates, so it needs {needed} of them, not {found}"
+                ));
             }
         }
         within("the width of what the classifier sees", self.width(), MOST_UNITS)?;
@@ -239,6 +271,16 @@ pub(crate) struct Levels {
 }
 
 impl LayerSpec {
+    /// A layer whose inputs go through a matrix.
+    pub fn new(unit: Unit, units: usize) -> LayerSpec {
+        LayerSpec { unit, units, direct: false }
+    }
+
+    /// The width of the inputs of a [direct](LayerSpec::direct) layer.
+    pub(crate) fn direct_inputs(&self) -> usize {
+        self.unit.levels().entered * self.unit.kernel().gates() * self.units
+    }
+
     /// What it carries from one window to the next: names of values, of which it has one for each unit.
     pub fn state(&self) -> &'static [&'static str] {
         match self.unit {

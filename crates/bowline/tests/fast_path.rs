@@ -6,7 +6,9 @@ mod specs;
 
 use bowline::batch::Window;
 use bowline::compute::Compute;
-use bowline::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Masks, Network, Pass, State, Use};
+use bowline::model::{
+    Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Masks, Network, Pass, Site, State, Use,
+};
 use bowline::optim;
 use bowline::params::Params;
 use bowline::spec::ModelSpec;
@@ -282,13 +284,24 @@ fn the_second_order_form_is_the_limit_of_the_exact_one() {
 
 /// The masks by site of a case, of which the oracle has one for each step.
 fn masks_by_site(case: &Case) -> Option<Masks> {
-    let all = |masks: &[Vec<f64>]| masks.iter().map(|m| narrow(m)).collect();
-    case.masks.as_ref().map(|m| Masks {
-        input: narrow(&m.input),
-        states: all(&m.states),
-        outputs: all(&m.outputs),
-        projection: narrow(&m.projection),
-        ..Masks::default()
+    let all = |masks: &[Vec<f64>]| -> Vec<Vec<f32>> { masks.iter().map(|m| narrow(m)).collect() };
+    case.masks.as_ref().map(|m| {
+        let mut masks = Masks {
+            input: narrow(&m.input),
+            states: all(&m.states),
+            outputs: all(&m.outputs),
+            projection: narrow(&m.projection),
+            ..Masks::default()
+        };
+        if !m.gate_states.is_empty() {
+            // The masks of a layer's inputs are with what gives them.
+            masks.per_gate = vec![Site::Input, Site::State, Site::Between].into();
+            let mut inputs = m.gate_inputs.iter().map(|gates| narrow(&gates.concat()));
+            masks.input = inputs.next().unwrap();
+            masks.outputs.iter_mut().zip(inputs).for_each(|(output, mask)| *output = mask);
+            masks.states = m.gate_states.iter().map(|gates| narrow(&gates.concat())).collect();
+        }
+        masks
     })
 }
 
@@ -298,8 +311,9 @@ fn every_unit_width_and_site_agrees_with_the_oracle() {
         Isa::available().into_iter().flat_map(|isa| specs::all(31).into_iter().enumerate().map(move |s| (isa, s)))
     {
         let case = Case::random(&spec, (9, 3), 0.6, None, 60 + i as u64);
-        for case in [case.clone(), case.by_site(0.6, 70 + i as u64)] {
-            let what = format!("{isa:?} {spec:?}, masks {}", case.masks.is_some());
+        let (by_site, by_gate) = (case.clone().by_site(0.6, 70 + i as u64), case.clone().by_gate(0.6, 80 + i as u64));
+        for (masks, case) in [("no", case), ("masks by site", by_site), ("masks by gate", by_gate)] {
+            let what = format!("{isa:?} {spec:?}, {masks}");
             let truth = case.run(None);
             let mut network = Network::new(&spec, Compute::new(Arc::new(Team::new(2)), isa), Use::Train, 9, 3);
             let (weights, mut gradient) = (params(&spec, &case.params), Params::zeros(&spec));
@@ -369,5 +383,41 @@ fn weight_and_word_masks_are_those_of_a_masked_model() {
         assert_eq!(ce, expected, "{spec:?}");
         let expected: Vec<f64> = d_expected.data().iter().map(|&x| f64::from(x)).collect();
         assert_gradient(&format!("{spec:?}"), &gradient, &expected, 1e-6);
+    }
+}
+
+/// A `y~` that is given, as a teacher gives it, has the gradient of the same `y~` as the word vectors estimate it, where that
+/// counts as a constant.
+#[test]
+fn given_targets_agree_with_the_oracle() {
+    for (isa, tied) in Isa::available().into_iter().flat_map(|isa| [(isa, true), (isa, false)]) {
+        let spec = ModelSpec::paper(53, 21, 2, tied);
+        let case = Case::random(&spec, (19, 3), 0.6, Some(0.6), 12);
+        let truth = case.run(Some(Augment { tau: 3.0, gamma: 0.65, flow: false }));
+        let mut network = Network::new(&spec, Compute::new(Arc::new(Team::new(2)), isa), Use::Train, 19, 3);
+        let (weights, mut gradient) = (params(&spec, &case.params), Params::zeros(&spec));
+        let (inputs, targets) = (case.window.inputs.clone(), case.window.targets.clone());
+        let window = Window { steps: 19, batch: 3, inputs, targets };
+        let (layout, vectors) = (oracle::layout::Layout::new(&spec), spec.layout());
+        let given = network.given_targets(window.targets.len()).chunks_exact_mut(53).zip(&window.targets);
+        for (y, &target) in given {
+            let u = layout.word_vector(&case.params, target);
+            let similarities: Vec<f64> = case.params[vectors.range(vectors.embedding)]
+                .chunks(21)
+                .map(|v| v.iter().zip(u).map(|(v, u)| v * u).sum())
+                .collect();
+            let log = oracle::loss::at_temperature(&similarities, 3.0);
+            y.iter_mut().zip(log).for_each(|(y, log)| *y = log.exp() as f32);
+        }
+        let masks = fast_masks(&case);
+        let form = AugmentedForm::Given;
+        let augment = Some(AugmentedLoss { tau: 3.0, gamma: 0.65, cross: 1.0, flow: false, form });
+        let mut state = fast_state(&spec, 3, &case.state.parts);
+        network.pack(&weights, Use::Train);
+        let pass = Pass { masks: masks.as_ref(), augment, ..Pass::default() };
+        let loss = network.train(&weights, &window, &mut state, pass, &mut gradient);
+        let words = window.targets.len() as f64;
+        assert!((loss.kl / words - truth.mean_kl).abs() <= 1e-5 * truth.mean_kl, "{loss:?}");
+        assert_gradient(&format!("{isa:?}, tied {tied}, given"), &gradient, &truth.gradient, 1e-5);
     }
 }

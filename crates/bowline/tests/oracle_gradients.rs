@@ -117,7 +117,8 @@ fn of_all_parts() -> Vec<(String, Case)> {
     for (i, spec) in specs::all(7).into_iter().enumerate() {
         let case = Case::random(&spec, (5, 2), 0.5, None, 40 + i as u64);
         all.push((format!("{spec:?}, no masks"), case.clone()));
-        all.push((format!("{spec:?}, masks by site"), case.by_site(0.6, 90 + i as u64)));
+        all.push((format!("{spec:?}, masks by site"), case.clone().by_site(0.6, 90 + i as u64)));
+        all.push((format!("{spec:?}, masks by gate"), case.by_gate(0.6, 110 + i as u64)));
     }
     all
 }

@@ -86,7 +86,7 @@ fn in_pieces(dir: &Path, config: &Config, asked: usize) -> (Summary, Position) {
 fn a_run_that_is_stopped_twenty_times_ends_like_one_that_is_not() {
     let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v0.1/text");
     let adam = "optimizer.beta1=0.9";
-    let cases: [(&str, &[&str]); 13] = [
+    let cases: [(&str, &[&str]); 15] = [
         ("lstm", &[]),
         ("coupled lstm", &["network.coupled=true"]),
         ("gru", &["network.unit=gru"]),
@@ -94,6 +94,8 @@ fn a_run_that_is_stopped_twenty_times_ends_like_one_that_is_not() {
         ("relu", &["network.unit=rnn", "network.activation=relu"]),
         ("highway", &["network.unit=highway", "network.depth=3"]),
         ("deep", &["network.unit=deep"]),
+        ("direct", &["network.unit=deep", "network.direct=true", "network.embedding=0", "network.tied=false"]),
+        ("masks by gate", &["masks.per_gate=[\"input\", \"state\", \"between\"]", "masks.state=0.8"]),
         ("projection and unequal widths", &["network.widths=[9, 7]", "network.projection=5"]),
         ("adam with momentum", &[adam]),
         ("decoupled decay", &[adam, "optimizer.decoupled=true", "weight_decay=0.01"]),

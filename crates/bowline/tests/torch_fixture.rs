@@ -76,6 +76,7 @@ fn logits_and_gradients_of_the_first_window_are_pytorch_s() {
             masks: Some(&masks),
             augment: augment(case),
             activity: [0.0; 2],
+            features: &[],
         };
         let output = pass.run(&fixture.params(case));
         assert_close(&format!("{}, logits", case.name), &output.logits, &case.logits);
@@ -102,6 +103,7 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
                 masks: Some(&masks),
                 augment: augment(case),
                 activity: [0.0; 2],
+                features: &[],
             };
             let output = pass.run(&params);
             let norm = sgd::step(&mut params, &output.gradient, fixture.learning_rate, fixture.clip);
@@ -117,9 +119,16 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
         let (mut state, mut total) = (State::zeros(&spec, fixture.batch), 0.0);
         for k in 0..fixture.windows() {
             let window = window(&fixture, k);
-            let output =
-                Pass { spec: &spec, window: &window, state: &state, masks: None, augment: None, activity: [0.0; 2] }
-                    .run(&params);
+            let output = Pass {
+                spec: &spec,
+                window: &window,
+                state: &state,
+                masks: None,
+                augment: None,
+                activity: [0.0; 2],
+                features: &[],
+            }
+            .run(&params);
             (state, total) = (output.state, total + output.mean_ce);
         }
         assert_close(&format!("{name}, evaluation"), &[total / fixture.windows() as f64], &[case.evaluation_ce]);

@@ -269,6 +269,9 @@ pub struct TrainOptions {
     /// Train a second time from the final weights with the learning rate reset (the paper's footnote)
     #[arg(long)]
     pub second_training: bool,
+    /// Let a trained model say what is to be learnt (see `--model distilled`); may be given several times
+    #[arg(long = "teacher", value_name = "MODEL")]
+    pub teachers: Vec<PathBuf>,
     /// Keep the N most frequent words, <unk> and <eos> among them
     #[arg(long, value_name = "N")]
     pub vocab_size: Option<usize>,

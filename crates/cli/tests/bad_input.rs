@@ -11,7 +11,7 @@ const NAMES: &str = "\
     activity.ar, activity.tar, augment.begin, augment.beta, augment.form, augment.gamma, augment.gradient, \
     augment.loss, augment.target, augment.tau, average, batch, checkpoint.every_seconds, classifier_init, \
     clip, data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, data.vocab_size, \
-    data.vocabulary, decay, decay_after, epochs, hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, \
+    data.vocabulary, decay, decay_after, epochs, finish.predictor, finish.seconds, hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, \
     masks.input, masks.output, masks.projection, masks.state, masks.weights, masks.word, model, \
     network.activation, network.bias, network.coupled, network.depth, network.embedding, network.projection, \
     network.projection_activation, network.projection_bias, network.tied, network.unit, network.widths, \
@@ -25,7 +25,9 @@ const NAMES: &str = "\
 fn settings() {
     let place = Place::new();
     let check = |arg: &[&str], problem: &str, advice: &str| {
-        place.check_refusal(place.train("run").args(arg), problem, advice);
+        let named = ["--model", "--budget"].iter().any(|option| arg.contains(option));
+        let model: &[&str] = if named { &[] } else { &["--model", "real"] };
+        place.check_refusal(place.train("run").args(model).args(arg), problem, advice);
         assert!(!place.path("run").exists(), "nothing is made for a run that cannot be");
     };
     check(
@@ -280,7 +282,7 @@ fn corpora() {
     check(
         "short.txt",
         Some("a b c\n".repeat(30).as_bytes()),
-        &["--set", "batch=200"],
+        &["--model", "re", "--set", "batch=200"],
         "DIR/short.txt: the text is too short: 96 tokens, and 200 streams (setting `batch`) need at least 201",
         "use a longer text, one sentence a line",
     );

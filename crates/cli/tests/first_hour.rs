@@ -68,7 +68,7 @@ fn options_are_refused_with_the_right_tip() {
     assert!(said.stderr.contains("a number of at least 0 is needed") && !said.stderr.contains("tip"), "{said:?}");
     let said = finish(&mut bowline(["bench", "--model", "kn"]));
     assert!(said.error().contains("`kn` is not a network"), "{said:?}");
-    let said = finish(place.train("other").args(["--set", "keep=abc"]));
+    let said = finish(place.train("other").args(["--model", "re", "--set", "keep=abc"]));
     assert!(said.error().contains("`keep=0.7`"), "{said:?}");
     let mut compare = bowline(["compare"]);
     let said = finish(compare.arg(&run).arg(&run).arg(&run));

@@ -66,8 +66,8 @@ impl Trial {
         assert_eq!(found.events, self.expected.events, "{run}");
     }
 
-    /// Kills at `instants` times spread over the whole run, resumes (some are killed again while they do), and compares.
-    /// Returns how many resumed in the middle of an epoch.
+    /// Kills at `instants` times spread over the whole run, resumes with another number of threads (some are killed again while
+    /// they do), and compares. Returns how many resumed in the middle of an epoch.
     fn kill_and_resume(&self, instants: usize, seed: u64) -> usize {
         let mut dice = Dice(seed);
         let steps_per_epoch = self.expected.events[0]["steps_per_epoch"].as_u64().unwrap();
@@ -76,12 +76,13 @@ impl Trial {
             let run = format!("killed-{i}");
             // The first one comes as early as can be.
             self.killed(&run, if i == 0 { 0.0 } else { (i as f64 + dice.unit()) / instants as f64 });
+            let resume = |more: usize| self.place.resume_with(1 + (i + more) % 3, &run);
             for _ in 0..if i % 3 == 0 { 1 + dice.below(2) } else { 0 } {
-                let mut child = quiet(self.place.resume(&run)).spawn().unwrap();
+                let mut child = quiet(resume(1)).spawn().unwrap();
                 std::thread::sleep(Duration::from_secs_f64(dice.unit() * self.seconds / 2.0));
                 kill(&mut child);
             }
-            finish(&mut self.place.resume(&run)).success();
+            finish(&mut resume(0)).success();
             self.check(&run);
             let resumed = events(&self.path(&run)).into_iter().filter(|event| event["event"] == "resume");
             let middle = |step: u64| !step.is_multiple_of(steps_per_epoch);
@@ -140,6 +141,42 @@ fn a_run_killed_at_20_instants_ends_in_the_same_bits() {
     let in_the_middle = trial.kill_and_resume(20, 1);
     // How many depends on the pace of the machine; none would mean that this test tests nothing.
     assert!(in_the_middle >= 1, "none of 20 was resumed within an epoch");
+}
+
+/// Twice each; `BOWLINE_KILLS` is another number.
+#[test]
+fn every_unit_and_optimiser_killed_anywhere_ends_in_the_same_bits() {
+    let kills = std::env::var("BOWLINE_KILLS").ok().map_or(2, |n| n.parse().unwrap());
+    let base = [
+        "layers=2",
+        "network.embedding=0",
+        "network.projection=0",
+        "masks.state=0.8",
+        "masks.weights=0.9",
+        "masks.word=0.9",
+        "checkpoint.every_seconds=0.005",
+    ];
+    let cases: [(&str, &[&str]); 13] = [
+        ("lstm, Adam with beta1 = 0", &["optimizer.beta1=0"]),
+        ("coupled lstm", &["network.coupled=true"]),
+        ("gru", &["network.unit=gru"]),
+        ("rnn", &["network.unit=rnn"]),
+        ("highway", &["network.unit=highway", "network.depth=3"]),
+        ("deep", &["network.unit=deep"]),
+        ("direct", &["network.unit=deep", "network.direct=true", "network.tied=false"]),
+        ("masks by gate", &["masks.per_gate=[\"input\", \"state\", \"between\"]"]),
+        ("unequal widths and projection", &["network.widths=[20, 9]", "network.projection=12"]),
+        ("Adam with decoupled decay", &["optimizer.beta1=0.9", "optimizer.decoupled=true", "weight_decay=0.01"]),
+        ("SGD", &["optimizer.kind=sgd", "learning_rate=0.5", "schedule.kind=plateau"]),
+        ("averaged SGD", &["optimizer.kind=asgd", "learning_rate=2", "optimizer.trigger=1", "activity.tar=0.5"]),
+        ("one cycle", &["schedule.kind=one-cycle", "streams.random_length=true", "streams.offset=true"]),
+    ];
+    for (i, (name, settings)) in cases.into_iter().enumerate() {
+        let sets = base.iter().chain(settings).flat_map(|setting| ["--set", setting]);
+        let trial = Trial::new(&["--model", "narrow", "--epochs", "3"].into_iter().chain(sets).collect::<Vec<_>>());
+        let in_the_middle = trial.kill_and_resume(kills, 10 + i as u64);
+        println!("{name}: {kills} kills, {in_the_middle} resumed within an epoch");
+    }
 }
 
 #[test]

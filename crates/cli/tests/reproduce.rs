@@ -120,3 +120,44 @@ fn another_run_in_a_cell_s_place_is_refused_before_anything_is_run() {
     let kn = finish(&mut table1_of(&place, "other", "kn"));
     assert!(kn.code == Some(2) && kn.stderr.contains("invalid value 'kn'"), "{kn:?}");
 }
+
+/// Any system of Table 3 by its name: one recipe, or several joined.
+#[test]
+fn table3_runs_the_systems_that_are_asked_for() {
+    let place = Place::new();
+    let table3 = |only: &str| {
+        let mut command = bowline(["reproduce", "table3", "--epochs", "1", "--only", only, "--data"]);
+        command.arg(place.path("corpus")).arg("--out").arg(place.path("out"));
+        for setting in ["hidden=8", "batch=4", "unroll=8", "topics.sweeps=4", "data.min_count=1"] {
+            command.args(["--set", setting]);
+        }
+        command
+    };
+    let rows = || fs::read_to_string(place.path("out/table3-report/table3.csv")).unwrap();
+    let row = |name: &str| {
+        let rows = rows();
+        let row =
+            rows.lines().find(|row| row.starts_with(&format!("{name},"))).unwrap_or_else(|| panic!("{name}: {rows}"));
+        row.split(',').map(str::to_owned).collect::<Vec<_>>()
+    };
+    finish(&mut table3("rnn-mikolov")).success();
+    assert_eq!(rows().lines().next().unwrap(), "name,parameters,valid,test,published,epochs,finished");
+    let summary = result(&place.path("out/corpus-rnn-mikolov")).metrics;
+    let found = row("rnn-mikolov");
+    assert!((found[3].parse::<f64>().unwrap() - summary["test"].as_f64().unwrap()).abs() < 1e-3, "{found:?}");
+    // One epoch is not what the recipe asks for.
+    assert_eq!(found[4..], ["124.7", "1", "false"]);
+    assert_eq!(row("rhn-re")[2..], ["", "", "66.0", "0", "false"], "not run");
+
+    finish(&mut table3("rnn-lda+kn5+cache")).success();
+    let (joined, alone) = (row("rnn-lda+kn5+cache"), row("rnn-lda"));
+    let test = |row: &[String]| row[3].parse::<f64>().unwrap();
+    assert!(test(&joined) < test(&alone), "{joined:?} {alone:?}");
+    let kept = fs::read_to_string(place.path("out/rnn-lda+kn5+cache.json")).unwrap();
+    assert!(kept.contains("corpus-kn5") && kept.contains("\"recency\": \""), "{kept}");
+
+    let refused = finish(&mut table3("rnn-ldda"));
+    assert!(refused.error().contains("there is no recipe `rnn-ldda`"), "{refused:?}");
+    let refused = finish(bowline(["reproduce", "table1", "--only", "rnn"]).arg("--out").arg(place.path("out")));
+    assert!(refused.error().contains("this experiment has no systems to choose from"), "{refused:?}");
+}

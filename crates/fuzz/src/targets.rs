@@ -10,6 +10,7 @@ use bowline::predictor::TunedSettings;
 use bowline::run::Position;
 use bowline::score::rescore::Costs;
 use bowline::score::{Lines, Sentence, nbest};
+use bowline::spec::Activation;
 use bowline::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
 use bowline::vocabulary::Vocabulary;
 use bowline_interop::import::{self, Names, Request};
@@ -207,7 +208,15 @@ pub fn import(bytes: &[u8]) {
             fs::write(&words, "<eos>\n<unk>\na\n").expect("the words can be written");
         }
         let names = Names::default();
-        let request = Request { weights: path, vocabulary: &words, names, model: None, tokenize: false };
+        let request = Request {
+            weights: path,
+            vocabulary: &words,
+            names,
+            model: None,
+            activation: Activation::Tanh,
+            projection_activation: Activation::Linear,
+            tokenize: false,
+        };
         if import::import(&request, &out).is_ok() {
             LoadedModel::load(&out).expect("what was imported can be read");
             fs::remove_dir_all(out).expect("it can be removed");

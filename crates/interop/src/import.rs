@@ -1,18 +1,20 @@
 //! A model folder out of the weights of a PyTorch word model.
 //!
-//! What is read is a safetensors file of an `nn.Embedding`, an `nn.LSTM` and an `nn.Linear`, with the names of PyTorch's
-//! own word language model: `encoder.weight`, `rnn.weight_ih_l0`, `rnn.weight_hh_l0`, `rnn.bias_ih_l0`,
-//! `rnn.bias_hh_l0` and so on for every layer, `decoder.weight`, `decoder.bias`. Other names are given as [`Names`].
+//! What is read is a safetensors file of an `nn.Embedding`, an `nn.LSTM`, `nn.GRU` or `nn.RNN` and an `nn.Linear`, with the names
+//! of PyTorch's own word language model: `encoder.weight`, `rnn.weight_ih_l0`, `rnn.weight_hh_l0`, `rnn.bias_ih_l0`,
+//! `rnn.bias_hh_l0` and so on for every layer, `decoder.weight`, `decoder.bias`. A second `nn.Linear` before the last one is
+//! `projection.weight`, `projection.bias`. Other names are given as [`Names`].
 //!
-//! - The two biases of a layer are added; one that is missing is zero.
+//! - The unit follows from the rows of a layer's matrices: four gates are an LSTM's, three a GRU's, one an RNN's. Layers may be
+//!   of any widths.
+//! - The two biases of an LSTM's or RNN's layer are added; one that is missing is zero.
 //! - The classifier is *tied* if one of `encoder.weight` and `decoder.weight` is missing (PyTorch stores shared tensors
 //!   once) or if both have the same bits.
-//! - A tied model of Bowline has no bias in its classifier. A tied matrix with a bias becomes an untied model whose
-//!   classifier is a copy of the embedding: it predicts the same.
+//! - The paper's tied models have no bias in their classifier. A tied matrix with a bias, on LSTM layers as wide as the word
+//!   vectors, becomes an untied model whose classifier is a copy of the embedding: it predicts the same.
 //! - Numbers of half the precision become `f32`, exactly.
 //!
-//! What Bowline's models cannot be is an error: other units than LSTMs, two directions, projections, word vectors of
-//! another size than the states, tensors without a place.
+//! What Bowline's models cannot be is an error: two directions, projections inside a layer, tensors without a place.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +28,7 @@ use bowline::layout::Tensor;
 use bowline::model_folder::config::MOST_LAYERS;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder, VOCABULARY_HASH_KEY, add_bias, stored_names};
 use bowline::params::Params;
-use bowline::spec::ModelSpec;
+use bowline::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
 use bowline::storage::tensor_file::{TensorFile, sha256};
 use bowline::storage::{new_folder, printable};
 use bowline::vocabulary::{EOS, UNK, Vocabulary};
@@ -34,9 +36,11 @@ use bowline::vocabulary::{EOS, UNK, Vocabulary};
 const ENCODER: &str = "encoder.weight";
 const DECODER: &str = "decoder.weight";
 const DECODER_BIAS: &str = "decoder.bias";
+const PROJECTION: &str = "projection.weight";
+const PROJECTION_BIAS: &str = "projection.bias";
 
 const OTHER_NAMES: &str = "say what the names in the file are with --prefix and --map, for example --map rnn=lstm";
-const OTHER_MODEL: &str = "Bowline's models are an nn.Embedding, an nn.LSTM of the same size, and an nn.Linear";
+const OTHER_MODEL: &str = "Bowline's models are an nn.Embedding, an nn.LSTM, nn.GRU or nn.RNN, and an nn.Linear";
 
 /// The metadata of Bowline's own files that belong to the weights and go with them.
 const KEPT: [&str; 2] = ["epoch", "validation_perplexity"];
@@ -60,9 +64,10 @@ impl Names {
             else {
                 return Err(wrong(format!("`{}` is not a name, `=` and a name", printable(pair))));
             };
-            let known = ["encoder", "rnn", "decoder"].contains(&ours.split('.').next().unwrap_or_default());
-            if !known {
-                return Err(wrong(format!("`{}` begins with none of `encoder`, `rnn`, `decoder`", printable(ours))));
+            let modules = ["encoder", "rnn", "projection", "decoder"];
+            if !modules.contains(&ours.split('.').next().unwrap_or_default()) {
+                let modules = modules.map(|module| format!("`{module}`")).join(", ");
+                return Err(wrong(format!("`{}` begins with none of {modules}", printable(ours))));
             }
             if map.insert(ours.to_owned(), theirs.to_owned()).is_some() {
                 return Err(wrong(format!("`{}` is there twice", printable(ours))));
@@ -92,8 +97,13 @@ pub struct Request<'a> {
     pub vocabulary: &'a Path,
     /// How the tensors are called in it.
     pub names: Names,
-    /// `vd-lstm`, `al`, `re` or `real`; without it `re` for a tied model and `vd-lstm` for another.
+    /// `vd-lstm`, `al`, `re` or `real`; without it `re` for a tied model and `vd-lstm` for another, if it is like the paper's, and
+    /// the name of the unit if not.
     pub model: Option<&'a str>,
+    /// What an `nn.RNN` computes, which its weights do not say: `nonlinearity`.
+    pub activation: Activation,
+    /// What the projection is a function of, likewise.
+    pub projection_activation: Activation,
     /// Whether text for this model is to be lower-cased and split from its punctuation.
     pub tokenize: bool,
 }
@@ -119,18 +129,40 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
     }
     let file = TensorFile::read_foreign(request.weights)?;
     let source = Source { path: request.weights, names: &request.names, file: &file };
-    let (vocab, hidden) = source.embedding_sizes()?;
-    let layers = source.layers(hidden)?;
-    let words = vocabulary(request, &source, (vocab, hidden))?;
-    let (tied, mut notes) = source.classifier(vocab, hidden, request.model)?;
-    let spec = ModelSpec::paper(vocab, hidden, layers, tied);
-    source.expect_no_more(layers)?;
+    let (vocab, width) = source.embedding_sizes()?;
+    let layers = source.layers(width, request.activation)?;
+    let words = vocabulary(request, &source, (vocab, width))?;
+    let projection = source.projection(layers.last().map_or(width, |layer| layer.units), request)?;
+    let output = OutputSpec { projection, tied: false, bias: true };
+    let mut spec = ModelSpec { vocab, input: InputSpec { width, topics: None }, layers, output };
+    let like_the_paper_s = spec.as_paper().is_some();
+    let mut notes = Vec::new();
+    if like_the_paper_s {
+        let (tied, of_it) = source.classifier(vocab, width, request.model)?;
+        notes = of_it;
+        spec = ModelSpec::paper(vocab, width, spec.layers.len(), tied);
+    } else {
+        if let Some(model) = request.model {
+            let problem =
+                format!("a `{model}` model has LSTM layers as wide as its word vectors, and these are others");
+            return Err(source.wrong("rnn.weight_hh_l0", problem, "no --model"));
+        }
+        (spec.output.tied, spec.output.bias) = source.output(vocab, spec.width())?;
+        spec.check().map_err(|problem| source.wrong(DECODER, problem, OTHER_MODEL))?;
+    }
+    source.expect_no_more(spec.layers.len())?;
 
     let mut params = Params::zeros(&spec);
     for tensor in spec.layout().tensors() {
         source.read(tensor, &mut params.data_mut()[tensor.range()])?;
     }
-    let model = request.model.unwrap_or(if tied { "re" } else { "vd-lstm" });
+    let model = request.model.unwrap_or(match spec.layers[0].unit {
+        Unit::Gru => "gru",
+        Unit::Rnn { .. } => "rnn",
+        _ if !like_the_paper_s => "lstm",
+        _ if spec.output.tied => "re",
+        _ => "vd-lstm",
+    });
     let kept = |key: &str| file.metadata().get(key).cloned();
     let mut metadata: Vec<_> = KEPT.iter().filter_map(|key| Some(((*key).to_owned(), kept(key)?))).collect();
     let tokenize = request.tokenize || kept("tokenize").is_some_and(|value| value == "true");
@@ -230,25 +262,25 @@ impl Source<'_> {
         }
     }
 
-    /// Counts the layers and checks that each is an LSTM of size d on d.
-    fn layers(&self, d: usize) -> Result<usize> {
+    /// The layers on word vectors of this size.
+    fn layers(&self, width: usize, activation: Activation) -> Result<Vec<LayerSpec>> {
         self.required("rnn.weight_ih_l0")?;
-        let mut layers = 0;
-        while self.shape(&format!("rnn.weight_ih_l{layers}")).is_some() {
-            if layers == MOST_LAYERS as usize {
+        let mut layers: Vec<LayerSpec> = Vec::new();
+        while self.shape(&format!("rnn.weight_ih_l{}", layers.len())).is_some() {
+            if layers.len() == MOST_LAYERS as usize {
                 let problem = format!("the file has more than {MOST_LAYERS} layers, the most that a model can have");
-                return Err(self.wrong(&format!("rnn.weight_ih_l{layers}"), problem, OTHER_MODEL));
+                return Err(self.wrong(&format!("rnn.weight_ih_l{}", layers.len()), problem, OTHER_MODEL));
             }
-            self.check_layer(layers, d)?;
-            layers += 1;
+            let inputs = layers.last().map_or(width, |layer| layer.units);
+            layers.push(self.layer(layers.len(), inputs, activation)?);
         }
         Ok(layers)
     }
 
-    fn check_layer(&self, layer: usize, d: usize) -> Result<()> {
+    fn layer(&self, layer: usize, inputs: usize, activation: Activation) -> Result<LayerSpec> {
         let named = |what: &str| format!("rnn.{what}_l{layer}");
         for (tensor, what) in [
-            (format!("rnn.weight_ih_l{layer}_reverse"), "it is of an LSTM that reads in both directions"),
+            (format!("rnn.weight_ih_l{layer}_reverse"), "it is of a layer that reads in both directions"),
             (named("weight_hr"), "it is of an LSTM with a projection (`proj_size`)"),
         ] {
             if self.shape(&tensor).is_some() {
@@ -256,33 +288,48 @@ impl Source<'_> {
             }
         }
         let hh = named("weight_hh");
-        let &[rows, h] = self.required(&hh)? else {
-            let problem = format!("its shape is {:?}, it should be {:?}", self.required(&hh)?, [4 * d, d]);
+        let shape = self.required(&hh)?;
+        let [rows, d] = *shape else {
+            let problem = format!("its shape is {shape:?}, it should be [gates x states, states]");
             return Err(self.wrong(&hh, problem, OTHER_MODEL));
         };
-        let unit = [(3, "GRU: three gates"), (1, "plain RNN: no gates")];
-        if let Some((_, unit)) = unit.iter().find(|(gates, _)| rows == gates * h) {
-            let problem = format!("its shape is {:?}, that of a {unit}; an LSTM has four, {:?}", [rows, h], [4 * h, h]);
-            return Err(self.wrong(&hh, problem, OTHER_MODEL));
-        }
-        if h != d && rows == 4 * h {
-            let (name, sizes) = (printable(&self.embedding_name()), self.embedding_sizes()?);
-            let problem = format!(
-                "its shape is {:?}, so a state has {h} values, but a word vector has {d} (`{name}` is {:?}); in \
-                 Bowline's models the two have one size",
-                [rows, h],
-                [sizes.0, sizes.1]
-            );
-            let advice = "train it with word vectors and states of one size (--emsize and --nhid of PyTorch's example)";
-            return Err(self.wrong(&hh, problem, advice));
-        }
-        self.check(&hh, &[4 * d, d], "four gates for each of the state's values")?;
-        let on = if layer == 0 { "an LSTM on the word vectors" } else { "an LSTM on the layer below" };
-        self.check(&named("weight_ih"), &[4 * d, d], on)?;
+        let (unit, gates) = match rows.checked_div(d) {
+            Some(4) if rows == 4 * d => (Unit::Lstm { coupled: false }, "four gates for each of the state's values"),
+            Some(3) if rows == 3 * d => (Unit::Gru, "three gates for each of the state's values"),
+            Some(1) if rows == d => (Unit::Rnn { activation }, "one for each of the state's values"),
+            _ => {
+                let problem =
+                    format!("its shape is {shape:?}, and an LSTM has 4 rows for each column, a GRU 3, an RNN 1");
+                return Err(self.wrong(&hh, problem, OTHER_MODEL));
+            }
+        };
+        let on = if layer == 0 { "a layer on the word vectors" } else { "a layer on the one below" };
+        self.check(&named("weight_ih"), &[rows, inputs], on)?;
         for bias in ["bias_ih", "bias_hh"] {
-            self.check(&named(bias), &[4 * d], "four gates for each of the state's values")?;
+            self.check(&named(bias), &[rows], gates)?;
         }
-        Ok(())
+        Ok(LayerSpec::new(unit, d))
+    }
+
+    /// The projection of states of this size.
+    fn projection(&self, inputs: usize, request: &Request<'_>) -> Result<Option<ProjectionSpec>> {
+        let Some(shape) = self.shape(PROJECTION) else { return Ok(None) };
+        let width = shape.first().copied().unwrap_or(0);
+        self.check(PROJECTION, &[width, inputs], "a linear function of the last layer's states")?;
+        self.check(PROJECTION_BIAS, &[width], "a value for each row of the projection")?;
+        let (bias, activation) = (self.shape(PROJECTION_BIAS).is_some(), request.projection_activation);
+        Ok(Some(ProjectionSpec { width, activation, bias }))
+    }
+
+    /// Whether a classifier that sees `width` values is tied, and whether it has a bias.
+    fn output(&self, vocab: usize, width: usize) -> Result<(bool, bool)> {
+        self.check(DECODER, &[vocab, width], "a row for each word, of the size of what the classifier sees")?;
+        self.check(DECODER_BIAS, &[vocab], "a value for each word")?;
+        let both = self.shape(ENCODER).is_some() && self.shape(DECODER).is_some();
+        let same = || {
+            Ok::<_, Error>(self.shape(ENCODER) == self.shape(DECODER) && self.values(ENCODER)? == self.values(DECODER)?)
+        };
+        Ok((!both || same()?, self.shape(DECODER_BIAS).is_some()))
     }
 
     /// Finds out whether the classifier is to be stored as tied, and whether it can be stored as is asked; also what a
@@ -330,7 +377,8 @@ impl Source<'_> {
 
     /// Checks that no tensor of the file would be left out.
     fn expect_no_more(&self, layers: usize) -> Result<()> {
-        let mut known: BTreeSet<String> = [ENCODER, DECODER, DECODER_BIAS].map(|ours| self.theirs(ours)).into();
+        let mut known: BTreeSet<String> =
+            [ENCODER, PROJECTION, PROJECTION_BIAS, DECODER, DECODER_BIAS].map(|ours| self.theirs(ours)).into();
         for layer in 0..layers {
             for what in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"] {
                 known.insert(self.theirs(&format!("rnn.{what}_l{layer}")));

@@ -91,6 +91,14 @@ impl Watch for TensorBoard<'_> {
         self.other.progress(progress);
     }
 
+    fn planned(&mut self, epochs: u32) {
+        self.other.planned(epochs);
+    }
+
+    fn phase(&mut self, what: &str, share: f64) {
+        self.other.phase(what, share);
+    }
+
     fn notice(&mut self, text: &str) {
         self.other.notice(text);
     }

@@ -77,35 +77,36 @@ pub(crate) struct Chain {
     /// (L, T, B, G d): the inputs' share, and something to be added to the products.
     pub gates: Vec<f64>,
     pub offsets: Vec<f64>,
-    /// (B, d): what is carried in, and the masked state.
+    /// (B, d): what is carried in, and for each mask the masked state.
     pub carried: Vec<f64>,
-    pub state: Vec<f64>,
-    /// (T, B, d).
-    pub mask: Option<Vec<f64>>,
+    pub states: Vec<Vec<f64>>,
+    /// (T, B, d), one for all gates or one for each.
+    pub masks: Option<Vec<Vec<f64>>>,
 }
 
 /// What came of it.
 pub(crate) struct Chained {
-    /// (T, B, d): after each step what is carried, the state with its mask, and without.
+    /// (T, B, d): after each step what is carried, the state with each mask, and without.
     pub carried: Vec<f64>,
-    pub states: Vec<f64>,
+    pub states: Vec<Vec<f64>>,
     pub outputs: Vec<f64>,
 }
 
 impl Chain {
     pub(crate) fn run(&self) -> Chained {
         let (levels, gates, d, step) = (self.weights.len(), self.unit.gates(), self.d, self.batch * self.d);
-        let mut out = Chained { carried: Vec::new(), states: Vec::new(), outputs: Vec::new() };
-        let (mut carried, mut before) = (self.carried.clone(), self.state.clone());
+        let parts = self.states.len();
+        let mut out = Chained { carried: Vec::new(), states: vec![Vec::new(); parts], outputs: Vec::new() };
+        let (mut carried, mut before) = (self.carried.clone(), self.states.clone());
         for t in 0..self.steps {
             let mut found = before.clone();
             for l in 0..levels {
                 let top = l + 1 == levels;
-                let (mut left, mut output) = (vec![0.0; step], vec![0.0; step]);
+                let (mut left, mut output) = (vec![vec![0.0; step]; parts], vec![0.0; step]);
                 for (b, u) in (0..self.batch).flat_map(|b| (0..d).map(move |u| (b, u))) {
                     let gate = |k: usize| ((l * self.steps + t) * self.batch + b) * gates * d + k * d + u;
-                    let times = |w: &[f64], state: &[f64], k: usize| -> f64 {
-                        let (row, state) = (&w[(k * d + u) * d..][..d], &state[b * d..][..d]);
+                    let times = |w: &[f64], states: &[Vec<f64>], k: usize| -> f64 {
+                        let (row, state) = (&w[(k * d + u) * d..][..d], &states[k.min(parts - 1)][b * d..][..d]);
                         row.iter().zip(state).map(|(w, h)| w * h).sum()
                     };
                     let x: Vec<f64> = (0..gates).map(|k| self.gates[gate(k)]).collect();
@@ -118,12 +119,14 @@ impl Chain {
                     let at = b * d + u;
                     (carried[at], output[at]) = cell(self.unit, &x, &p, carried[at]);
                     let consumed = (t + usize::from(top)).min(self.steps - 1);
-                    left[at] = output[at] * self.mask.as_ref().map_or(1.0, |m| m[consumed * step + at]);
+                    for (p, left) in left.iter_mut().enumerate() {
+                        left[at] = output[at] * self.masks.as_ref().map_or(1.0, |m| m[p][consumed * step + at]);
+                    }
                 }
                 found.clone_from(&left);
                 if top {
                     out.outputs.extend(&output);
-                    out.states.extend(&left);
+                    out.states.iter_mut().zip(&left).for_each(|(all, left)| all.extend(left));
                     out.carried.extend(&carried);
                     before = left;
                 }

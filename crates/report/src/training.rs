@@ -56,9 +56,15 @@ fn finding(runs: &[RunRecord]) -> Option<String> {
         let side = if percent < 0.0 { "below" } else { "above" };
         format!("{}% {side} {name} ({})", number(percent.abs(), 1), number(other, 2))
     };
+    let with = run.summary.as_ref().and_then(|summary| summary.predictor);
+    let who = match with {
+        Some(with) => format!("{who}; {} with n-grams, cache and dynamic evaluation", number(with.full[1], 2)),
+        None => who,
+    };
     let alone = |row: &&PredictorRow| row.technique.starts_with("KN") && row.technique.ends_with("alone");
     let ngram = run.predictors.as_ref().and_then(|measured| measured.table.rows.iter().find(alone));
-    let mut distances: Vec<String> = ngram.map(|row| beside(row.test, "a Kneser-Ney model")).into_iter().collect();
+    let ngram = ngram.map(|row| row.test).or(with.map(|with| with.ngrams[1]));
+    let mut distances: Vec<String> = ngram.map(|test| beside(test, "a Kneser-Ney model")).into_iter().collect();
     distances.extend(run.expected().map(|paper| beside(paper.test, "the paper")));
     let distances = if distances.is_empty() { String::new() } else { format!(", {}", distances.join(" and ")) };
     Some(format!("{who}{distances}."))
@@ -82,8 +88,16 @@ fn data(run: &RunRecord) -> String {
 pub fn results_table(runs: &[RunRecord]) -> Table {
     let in_paper = runs.iter().any(|run| run.expected().is_some());
     let going_on = runs.iter().any(|run| run.summary.is_none());
+    let full = |run: &RunRecord| run.summary.as_ref().and_then(|summary| summary.predictor).map(|with| with.full);
+    let in_full = runs.iter().any(|run| full(run).is_some());
     // What matters most stands first, where a telephone shows it.
-    let mut columns = vec![Column::text("run"), Column::number("valid"), Column::number("test"), Column::text("model")];
+    let mut columns = vec![Column::text("run"), Column::number("valid"), Column::number("test")];
+    if in_full {
+        columns.extend(
+            ["valid", "test"].map(|split| Column::number(format!("full {split}")).key(format!("full_{split}"))),
+        );
+    }
+    columns.push(Column::text("model"));
     if in_paper {
         for split in ["valid", "test"] {
             columns.push(Column::number(format!("paper {split}")).key(format!("paper_{split}")));
@@ -104,12 +118,12 @@ pub fn results_table(runs: &[RunRecord]) -> Table {
             Some(value) if is_best => Cell::Best { value, decimals: 2 },
             Some(value) => Cell::number(value, 2),
         };
-        let mut row = vec![
-            Cell::text(run.name.clone()),
-            perplexity(run.valid()),
-            perplexity(run.test()),
-            Cell::text(run.config.title()),
-        ];
+        let mut row = vec![Cell::text(run.name.clone()), perplexity(run.valid()), perplexity(run.test())];
+        if in_full {
+            let number = |value: f64| Cell::number(value, 2);
+            row.extend(full(run).map_or([Cell::Empty, Cell::Empty], |full| full.map(number)));
+        }
+        row.push(Cell::text(run.config.title()));
         for (ours, paper) in [(run.valid(), paper.map(|p| p.valid)), (run.test(), paper.map(|p| p.test))] {
             if in_paper {
                 // A run that goes on is not yet to be compared.
@@ -146,6 +160,11 @@ pub fn results_table(runs: &[RunRecord]) -> Table {
         "Perplexities of finished runs are those of the kept model, one stream, state carried. Lower is better."
             .to_owned(),
     ];
+    if in_full {
+        notes.push(
+            "Full: with the n-grams, the cache and the dynamic evaluation that are stored with the model.".to_owned(),
+        );
+    }
     if in_paper {
         notes.push(format!("Band: both perplexities at most {}% above the paper's.", 100.0 * BAND));
     }

@@ -13,12 +13,14 @@ mod perplexity;
 mod phrases;
 mod qualitative;
 mod recipe;
+mod systems;
 mod theory;
 
 pub use ideal::ideal;
 pub use pages::{Results, page, tables};
 pub use phrases::{PHRASES, Prediction, predictions};
 pub use qualitative::{Tendencies, neighbours, tendencies};
+pub use systems::{Joined, JoinedResult, SystemRow, join, joined, label, machine_table, ngrams, rows};
 pub use theory::figure1;
 
 use bowline::config::{Config, ModelKind, Size, Training, preset};
@@ -92,6 +94,8 @@ pub struct Choice {
     pub data: Vec<String>,
     /// The models, where it has several.
     pub models: Vec<ModelKind>,
+    /// Table 3: these systems, by the names of recipes and of [`Joined`]; none for the paper's own models.
+    pub only: Vec<String>,
     /// Runs of each cell, with seeds that follow each other.
     pub runs: u32,
     /// The first of the seeds.
@@ -189,6 +193,7 @@ pub fn cells(experiment: Experiment, choice: &Choice) -> Result<Vec<Cell>> {
             let halves = WIKITEXT_2_HALVES.map(str::to_owned);
             trainings(choice, &halves, &[Size::Small], &choice.models)
         }
+        Experiment::Table3 if !choice.only.is_empty() => systems::cells(choice)?,
         Experiment::Table3 | Experiment::Figure2 => {
             trainings(choice, &["ptb".to_owned()], &choice.sizes, &choice.models)
         }
@@ -230,9 +235,13 @@ fn training(choice: &Choice, data: &str, size: Size, model: ModelKind, run: u64)
 
 /// The folder of a training.
 fn folder(config: &Config) -> String {
-    let data = config.data.source.as_str();
-    let name = Path::new(data).file_name().map_or_else(|| data.to_owned(), |name| name.to_string_lossy().into_owned());
+    let name = data_name(&config.data.source);
     format!("{name}-{}-{}{}", config.size.name(), config.model.name(), seed_suffix(config.seed))
+}
+
+/// A corpus by its name, or by the last part of its path.
+fn data_name(data: &str) -> String {
+    Path::new(data).file_name().map_or_else(|| data.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Nothing for the usual seed.
@@ -249,6 +258,7 @@ mod tests {
             sizes: vec![Size::Small, Size::Medium],
             data: vec!["ptb".to_owned(), "wikitext-2".to_owned()],
             models: ModelKind::ALL.to_vec(),
+            only: Vec::new(),
             runs: 1,
             seed: 1,
             epochs: None,

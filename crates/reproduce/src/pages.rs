@@ -1,7 +1,9 @@
 //! What an experiment shows: one page with its tables and figures, made from the cells that are there.
 
 use super::theory::{BETAS, TAU, TAUS};
-use super::{Cell as RunCell, Experiment, Prediction, Tendencies, benchmark, ideal, perplexity, phrases};
+use super::{
+    Cell as RunCell, Experiment, Prediction, SystemRow, Tendencies, benchmark, ideal, perplexity, phrases, systems,
+};
 use bowline::config::{Size, TargetSource};
 use bowline::paper;
 use bowline::wording::grouped;
@@ -23,6 +25,8 @@ pub struct Results {
     pub predictions: Vec<Prediction>,
     /// The tendencies, in the order of the names.
     pub tendencies: Vec<Tendencies>,
+    /// Table 3: what there is of each system.
+    pub systems: Vec<SystemRow>,
     /// The built-in corpus' least possible perplexity on its test split.
     pub floor: Option<f64>,
 }
@@ -49,7 +53,8 @@ pub fn page(experiment: Experiment, results: &Results) -> (Page, Vec<Table>) {
         Experiment::Table3 => {
             let table = benchmark::table(&results.runs);
             let lead = "What the paper compares itself with, quoted, and the systems that were run here, measured.";
-            ("Table 3: systems on the Penn Treebank", lead, vec![table.into()], Vec::new())
+            let blocks = vec![systems::table(&results.systems).into(), table.into()];
+            ("Table 3: systems on the Penn Treebank", lead, blocks, vec![systems::machine_table(&results.systems)])
         }
         Experiment::Table4 => table4(results),
         Experiment::Figure1 => figure1(results),

@@ -3,7 +3,7 @@
 mod common;
 
 use bowline::loaded_model::LoadedModel;
-use bowline::model::KeepProb;
+use bowline::model::{Dropout, KeepProb};
 use bowline::params::Params;
 use bowline::predictor::{Ensemble, Mix, MonteCarloSettings, NeuralSettings};
 use bowline::rng::{Purpose, Stream, unit};
@@ -90,7 +90,8 @@ fn slow(limits: Limits) -> Running {
     Stream::new(1, Purpose::Weights, 0).fill(params.data_mut(), |r| 0.1 * unit(r) - 0.05);
     let large = LoadedModel::network("slow", "re", params, vocabulary);
     let mut ensemble = Ensemble::new(vec![large], Mix::Linear).unwrap();
-    let monte_carlo = Some(MonteCarloSettings { samples: 128, keep: KeepProb(0.5), seed: 1 });
+    let monte_carlo =
+        Some(MonteCarloSettings { samples: 128, keep: KeepProb(0.5), seed: 1, masks: Dropout::default() });
     ensemble.set_ways(vec![NeuralSettings { monte_carlo, ..NeuralSettings::default() }]).unwrap();
     Running::serving([ensemble], ServerOptions { threads: 1, limits, ..ServerOptions::default() })
 }

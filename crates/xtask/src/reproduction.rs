@@ -18,6 +18,9 @@ pub fn write(root: &Path) -> Result<()> {
         let path = results.join(format!("{}.csv", table.name));
         fs::write(&path, table.csv()).with_context(|| format!("{}: cannot write", path.display()))?;
     }
+    let systems = reproduce::machine_table(&reproduce::rows(&results, "ptb")?);
+    let path = results.join("table3.csv");
+    fs::write(&path, systems.csv()).with_context(|| format!("{}: cannot write", path.display()))?;
     let mut out = String::from(
         "# The paper, reproduced\n\nThis page is made by `cargo xtask results` from the evidence under \
          [`results/`](results/); the remarks in it are kept in\n[`results/remarks.md`](results/remarks.md). Every number \
@@ -28,9 +31,11 @@ pub fn write(root: &Path) -> Result<()> {
         out += &table.markdown().replacen(&format!("{}\n\n", table.caption), "", 1);
         out.push('\n');
     }
-    for (file, title) in
-        [("figure1.csv", "Figure 1: distance between the spans of L^T and W"), ("ideal.csv", "The ideal case")]
-    {
+    for (file, title) in [
+        ("table3.csv", "Table 3: systems on the Penn Treebank"),
+        ("figure1.csv", "Figure 1: distance between the spans of L^T and W"),
+        ("ideal.csv", "The ideal case"),
+    ] {
         let path = results.join(file);
         if path.is_file() {
             let text = fs::read_to_string(&path)?;

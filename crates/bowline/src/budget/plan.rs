@@ -4,10 +4,12 @@ use super::rules;
 use crate::config::{Config, DataConfig};
 use crate::error::Result;
 use crate::recipes::Recipe;
+use crate::run;
 use crate::wording::{duration, grouped};
 
-/// The share of the time that goes to what follows the training (`finish.seconds`), and the most it may take.
+/// What follows the training (`finish.seconds`) takes a share of a short time, and less of a longer one: seconds and share.
 const FINISH: f64 = 0.16;
+const FINISH_LONGER: (f64, f64) = (90.0, 0.05);
 const LONGEST_FINISH: f64 = 2400.0;
 /// Reading words in evaluation is so many times as fast as training on them.
 const READING: f64 = 3.0;
@@ -71,7 +73,8 @@ impl Plan {
             let why = format!("{} words are too few to train a network", grouped(words));
             return Ok(Plan::Ngrams { why });
         }
-        let finish = (FINISH * facts.seconds).min(LONGEST_FINISH);
+        let longer = FINISH_LONGER.0 + FINISH_LONGER.1 * facts.seconds;
+        let finish = (FINISH * facts.seconds).min(longer).min(LONGEST_FINISH);
         let most = (facts.seconds * (1.0 - SPARE) - finish).max(0.0);
         let narrow = Recipe::find("narrow")?.config(None, &facts.data.source)?;
         let mut operations = USUAL_SPEED;
@@ -94,13 +97,14 @@ impl Plan {
             next.seed = facts.seed;
             (next.finish.predictor, next.finish.seconds) = (true, finish.round());
             (config, piece) = (next.with(&facts.chosen)?, part);
+            run::require_memory(&config, facts.vocab)?;
             speed = speed_of(&config, facts.vocab).max(1e-9);
             operations = speed * 6.0 * config.spec(facts.vocab).products() as f64;
         }
         let epoch = (piece as f64 + valid as f64 / READING) / speed;
         let training = (most - (valid + test) as f64 / speed).max(0.0);
         if !chosen(facts, "epochs") {
-            config.epochs = ((training / epoch).round().max(1.0)).min(rules::MOST_EPOCHS) as u32;
+            config.epochs = (training / epoch).round().clamp(1.0, rules::MOST_EPOCHS) as u32;
         }
         Ok(Plan::Network(Box::new(Planned { config, training, epoch })))
     }

@@ -1,6 +1,6 @@
 //! Which network for how much arithmetic.
 //!
-//! The rules are fitted on our own runs on the Penn Treebank (`docs/recipes.md`). They go by `c`, the operations there are
+//! The rules are fitted on our own runs on the Penn Treebank and on a text of 46,000 words (`docs/recipes.md`). They go by `c`, the operations there are
 //! for each word of the text: a network has about `c^0.2` units, and the rest of the time goes into epochs. What is trained
 //! longer needs more dropout, and so does a shorter text.
 
@@ -14,6 +14,8 @@ const OPERATIONS: f64 = 108e12 / WORDS;
 const UNITS: f64 = 512.0;
 const EMBEDDING: f64 = 200.0;
 const EPOCHS: f64 = 5.0;
+/// One pass over a text is too few, if there can be two.
+const FEWEST_EPOCHS: f64 = 2.0;
 /// Past this, more epochs bring nothing.
 pub const MOST_EPOCHS: f64 = 240.0;
 /// The smallest network worth having.
@@ -52,18 +54,27 @@ pub fn shape(words: usize, vocab: usize, budget: f64) -> Option<Shape> {
     let c = budget / n;
     let (more, text) = (c / OPERATIONS, (n / WORDS).min(1.0));
     let most_embedding = 320;
-    let wanted = UNITS * more.powf(0.2) * text.powf(0.15);
+    let wanted = UNITS * more.powf(0.2) * text.powf(0.2);
     let units = rounded(wanted, 16, FEWEST_UNITS, MOST_UNITS);
-    let embedding = rounded(EMBEDDING * (VOCAB / v).powf(0.25) * more.powf(0.06), 8, 64, most_embedding.min(units));
+    let embedding = rounded(
+        EMBEDDING * (VOCAB / v).powf(0.25) * more.powf(0.06) * text.powf(0.12),
+        8,
+        64,
+        most_embedding.min(units),
+    );
     let needed = |units: usize, embedding: usize| operations(units as f64, embedding as f64, v);
-    if needed(FEWEST_UNITS, FEWEST_UNITS) > c {
-        return None;
-    }
-    let epochs = (c / needed(units, embedding)).clamp(1.0, MOST_EPOCHS).floor();
-    // What is left of the last epoch makes the network a little larger; where one epoch is too long, it is smaller.
-    let fits = |units: &usize| needed(*units, embedding.min(*units)) * epochs <= c;
-    let units = (FEWEST_UNITS..=units + units / 4).rev().step_by(16).find(fits).unwrap_or(FEWEST_UNITS);
-    Some(Shape { units: units / 16 * 16, embedding: embedding.min(units / 16 * 16), epochs: epochs as u32 })
+    // What is left of the last epoch makes the network a little larger. Where it cannot be passed twice over the text, it is
+    // smaller, and its word vectors with it.
+    let epochs = (c / needed(units, embedding)).clamp(FEWEST_EPOCHS, MOST_EPOCHS).floor();
+    let fits = |epochs: f64| {
+        [embedding, embedding / 16 * 8, FEWEST_UNITS].map(|d| d.max(FEWEST_UNITS)).into_iter().find_map(|d| {
+            let least = if d > FEWEST_UNITS { d.max(units / 2) } else { FEWEST_UNITS };
+            let mut sizes = (least..=units + units / 4).rev().filter(|units| units % 16 == 0);
+            sizes.find(|&units| needed(units, d) * epochs <= c).map(|units| (units, d, epochs))
+        })
+    };
+    let (units, embedding, epochs) = fits(epochs).or_else(|| fits(1.0))?;
+    Some(Shape { units, embedding, epochs: epochs as u32 })
 }
 
 /// Streams side by side.
@@ -76,12 +87,14 @@ pub fn settings(narrow: Config, shape: Shape, words: usize) -> Result<Config> {
     // How many times as long as the first run, and how much less text, both in doublings.
     let longer = (f64::from(shape.epochs) / EPOCHS).log2().max(0.0);
     let shorter = (WORDS / words.max(1) as f64).log2().max(0.0);
-    let more = longer + 0.5 * shorter;
-    let keep = |drop: f64, step: f64, most: f64| 1.0 - (drop + step * more).min(most);
+    let drop = |least: f64, by_length: f64, by_text: f64, most: f64| {
+        (least + by_length * longer + by_text * shorter).min(most)
+    };
     let batch = streams(words);
     let rate = 0.004 * (batch as f64 / STREAMS[1] as f64).sqrt();
-    let decay = (2e-5 * (0.5 * longer).exp2()).min(1.3e-4);
-    let output = keep(0.2, 0.025, 0.4);
+    let decay = (2e-5 * (0.5 * longer + 0.6 * shorter).exp2()).min(5e-4);
+    let output = 1.0 - drop(0.2, 0.033, 0.06, 0.55);
+    let steps = words / (batch * UNROLL).max(1) * shape.epochs as usize;
     narrow.with(&[
         format!("hidden={}", shape.units),
         format!("network.projection={}", shape.embedding),
@@ -89,8 +102,9 @@ pub fn settings(narrow: Config, shape: Shape, words: usize) -> Result<Config> {
         format!("batch={batch}"),
         format!("learning_rate={rate:.5}"),
         format!("weight_decay={decay:.7}"),
-        format!("masks.input={:.3}", keep(0.2, 0.07, 0.6)),
-        format!("masks.state={:.3}", keep(0.1, 0.021, 0.25)),
+        format!("schedule.warm_up={}", (steps / 10).min(200)),
+        format!("masks.input={:.3}", 1.0 - drop(0.2, 0.07, 0.08, 0.65)),
+        format!("masks.state={:.3}", 1.0 - drop(0.1, 0.021, 0.035, 0.3)),
         format!("masks.output={output:.3}"),
         format!("masks.projection={output:.3}"),
     ])

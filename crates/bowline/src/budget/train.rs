@@ -5,13 +5,15 @@ use super::replan::{is_free, replan};
 use crate::bench;
 use crate::config::{Config, Precision};
 use crate::error::Result;
-use crate::event::{Event, Progress};
+use crate::event::{EpochEnd, Event, Progress};
 use crate::run::{self, Outcome, RunFolder, Session, Watch};
 use std::path::Path;
 use std::time::Instant;
 
 /// Steps that a measurement of the speed takes.
 const STEPS: usize = 12;
+/// After so many epochs at a constant rate that did not improve the validation perplexity, the rate falls.
+const PATIENCE: u32 = 2;
 /// The plan is made anew if the training would otherwise end so much too early or too late.
 const TOLERANCE: f64 = 0.04;
 
@@ -33,6 +35,7 @@ pub fn train(dir: &Path, planned: &Planned, session: Session, watch: &mut dyn Wa
     while let Some(epochs) = clock.wanted.take() {
         replan(dir, epochs)?;
         clock.config = Config::read(&RunFolder::new(dir).config())?;
+        clock.inside.planned(epochs);
         outcome = run::resume(dir, session, &mut clock)?;
     }
     Ok(outcome)
@@ -62,25 +65,50 @@ struct Clock<'a> {
     /// Seconds there are for the training, and epochs that were done before.
     training: f64,
     done: u32,
-    /// The number of epochs the run should have instead.
+    /// The best validation perplexity so far, and epochs since then.
+    best: f64,
+    stale: u32,
+    /// The number of epochs the run should have instead, and why.
     wanted: Option<u32>,
+    reason: &'static str,
 }
 
 impl<'a> Clock<'a> {
     fn new(config: &Config, training: f64, done: u32, inside: &'a mut dyn Watch) -> Clock<'a> {
-        Clock { inside, config: config.clone(), begin: Instant::now(), training, done, wanted: None }
+        Clock {
+            inside,
+            config: config.clone(),
+            begin: Instant::now(),
+            training,
+            done,
+            best: f64::INFINITY,
+            stale: 0,
+            wanted: None,
+            reason: "",
+        }
     }
 
-    /// The number of epochs that fit, if it is another one than planned.
-    fn look(&self, epoch: u32) -> Option<u32> {
+    /// The number of epochs that the run should have, if it is another one than planned: as many as fit; or, of a text that
+    /// is learnt by heart already, a few more with a falling rate.
+    fn look(&mut self, EpochEnd { epoch, valid, .. }: EpochEnd) -> Option<u32> {
+        self.stale = if valid < self.best { 0 } else { self.stale + 1 };
+        self.best = self.best.min(valid);
+        if !is_free(&self.config, f64::from(epoch)) {
+            return None;
+        }
+        let few = epoch + (epoch / 2).max(2);
+        if self.stale >= PATIENCE && few < self.config.epochs {
+            self.reason = "validation has stopped improving";
+            return Some(few);
+        }
+        self.reason = "to end in time";
         let spent = self.begin.elapsed().as_secs_f64();
         let each = spent / f64::from(epoch.saturating_sub(self.done).max(1));
         let left = f64::from(self.config.epochs.saturating_sub(epoch));
         let late = (spent + left * each) / self.training - 1.0;
         let fits = (epoch + ((self.training - spent).max(0.0) / each).round() as u32).max(epoch + 1);
         let fits = fits.min(super::rules::MOST_EPOCHS as u32);
-        (late.abs() > TOLERANCE && fits != self.config.epochs && is_free(&self.config, f64::from(epoch)))
-            .then_some(fits)
+        (late.abs() > TOLERANCE && fits != self.config.epochs).then_some(fits)
     }
 }
 
@@ -93,10 +121,10 @@ impl Watch for Clock<'_> {
         match event {
             Event::Epoch(end) => {
                 self.inside.event(event);
-                self.wanted = self.look(end.epoch);
+                self.wanted = self.look(*end);
                 if let Some(epochs) = self.wanted {
                     let old = self.config.epochs;
-                    self.inside.notice(&format!("plan: {epochs} epochs instead of {old}, to end in time"));
+                    self.inside.notice(&format!("plan: {epochs} epochs instead of {old}: {}", self.reason));
                 }
             }
             // Of the stop in between nobody needs to hear.
@@ -108,6 +136,10 @@ impl Watch for Clock<'_> {
 
     fn progress(&mut self, progress: &Progress) {
         self.inside.progress(progress);
+    }
+
+    fn planned(&mut self, epochs: u32) {
+        self.inside.planned(epochs);
     }
 
     fn phase(&mut self, what: &str, share: f64) {

@@ -7,6 +7,7 @@ mod presets;
 mod set;
 mod settings;
 mod streams;
+mod topics;
 
 pub use finish::FinishConfig;
 pub use model::{ModelKind, RecipeName};
@@ -15,9 +16,10 @@ pub use presets::{Size, preset};
 pub(crate) use set::nearest;
 pub use settings::Setting;
 pub use streams::{ActivityConfig, StreamsConfig};
+pub use topics::TopicsConfig;
 
 use crate::error::{Error, Result};
-use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb};
+use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Site};
 use crate::optim::{OptimizerConfig, OptimizerKind, Rule, Schedule, ScheduleConfig};
 use bowline_kernels::Isa;
 use serde::{Deserialize, Serialize};
@@ -64,6 +66,8 @@ pub enum TargetSource {
     Embedding,
     /// The true distribution at the temperature `tau` (section 3's ideal case): known of the built-in corpus alone.
     Truth,
+    /// The mean of what trained models say at the temperature `tau`.
+    Teacher,
 }
 
 /// One of a run's trainings.
@@ -160,6 +164,12 @@ pub struct AugmentConfig {
     /// The embedding's estimate, or the truth.
     #[serde(default)]
     pub target: TargetSource,
+    /// The models it comes from, where it is theirs: folders of models or of runs.
+    #[serde(default)]
+    pub teachers: Vec<String>,
+    /// What tells the weights of each from others; filled in when the run begins.
+    #[serde(default)]
+    pub teachers_sha256: Vec<String>,
     /// The training with which it begins: the first, as the paper has it, or the second, after a first one that is that of
     /// the model without it.
     #[serde(default)]
@@ -264,6 +274,9 @@ pub struct Config {
     /// Activation regularisation.
     #[serde(default)]
     pub activity: ActivityConfig,
+    /// The topics, where the network has them.
+    #[serde(default)]
+    pub topics: TopicsConfig,
     /// The corpus.
     pub data: DataConfig,
     /// The augmented loss, where the model has it.
@@ -295,7 +308,7 @@ impl Config {
             LossRule::Sum => (augment.gamma, 1.0),
             LossRule::Mixture => (augment.beta * augment.tau * vocab as f32, 1.0 - augment.beta),
         };
-        let given = augment.target == TargetSource::Truth;
+        let given = augment.target != TargetSource::Embedding;
         self.augments(training).then_some(AugmentedLoss {
             tau: augment.tau,
             gamma,
@@ -311,7 +324,7 @@ impl Config {
 
     /// Whether the loss is augmented, in one training at least.
     pub fn augmented(&self) -> bool {
-        self.model.augmented()
+        self.model.augmented() || self.augment.target == TargetSource::Teacher
     }
 
     /// The learning rate in the course of a training.
@@ -379,6 +392,7 @@ impl Config {
         )?;
         let share = self.average;
         check("average", (0.0..1.0).contains(&share), &share, "from 0 (no mean) to below 1")?;
+        self.validate_topics()?;
         self.validate_network()?;
         self.validate_training()?;
         let streams = self.validation_streams;
@@ -405,10 +419,14 @@ impl Config {
                 let problem = "the true distribution is known from the beginning of the text on";
                 return Err(Error::config("data.train_start", problem, "`data.train_start=0`"));
             }
-            if self.augment.form == Form::Gram {
-                let problem = "the second-order form is of the embedding's estimate";
-                return Err(Error::config("augment.form", problem, "`augment.form=exact`"));
-            }
+        }
+        if self.augment.target != TargetSource::Embedding && self.augment.form == Form::Gram {
+            let problem = "the second-order form is of the embedding's estimate";
+            return Err(Error::config("augment.form", problem, "`augment.form=exact`"));
+        }
+        if self.augment.target != TargetSource::Teacher && !self.augment.teachers.is_empty() {
+            let problem = "there are teachers, and the target is not theirs";
+            return Err(Error::config("augment.target", problem, "`--set augment.target=teacher`, or no `--teacher`"));
         }
         let every = self.checkpoint.every_seconds;
         check("checkpoint.every_seconds", f(every) && every >= 0.0, &every, "of at least 0")?;
@@ -431,7 +449,12 @@ impl Config {
                 "other values of `hidden`, `layers`, `network.widths`, `network.embedding`, `network.projection`";
             Error::config("network", problem, advice)
         })?;
-        if self.augmented() && spec.input.width != spec.width() {
+        if self.network.direct && self.masks.per_gate.contains(Site::Input) {
+            let problem = "direct inputs have values of their own for each gate, and so masks";
+            return Err(Error::config("masks.per_gate", problem, "a list without `input`"));
+        }
+        let estimated = self.augmented() && self.augment.target == TargetSource::Embedding;
+        if estimated && spec.input.width != spec.width() {
             let problem =
                 "the augmented loss compares what the classifier sees with word vectors, of another size here";
             let advice = format!("`network.embedding={}`, or a model without it", spec.width());
@@ -450,6 +473,11 @@ impl Config {
         for (site, keep) in self.masks.sites() {
             let possible = keep.0 > 0.0 && keep.0 <= 1.0;
             check(&format!("masks.{site}"), possible, &keep.0, "above 0, up to 1 (1 drops nothing)")?;
+        }
+        if let Some(site) = self.masks.without_gates().next() {
+            let problem =
+                format!("what is masked at `{}` is not consumed by gates", format!("{site:?}").to_lowercase());
+            return Err(Error::config("masks.per_gate", problem, "only `input`, `state` and `between`"));
         }
         if self.keep.0 < 1.0 && !self.masks.is_off() {
             let problem = "there are masks by site (`masks.*`) and the paper's (`keep`)";

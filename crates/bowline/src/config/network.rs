@@ -2,6 +2,7 @@
 
 use super::Config;
 use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
+use crate::topics::TopicsSpec;
 use serde::{Deserialize, Serialize};
 
 /// The units by name.
@@ -33,9 +34,13 @@ pub struct NetworkConfig {
     pub coupled: bool,
     /// For `highway`: levels of a step.
     pub depth: usize,
+    /// For `rnn` and `deep`: word vectors are added to the first layer's gates without a matrix, a vector for each level.
+    #[serde(default)]
+    pub direct: bool,
     /// Units of each layer from below, where they are not `layers` times `hidden`.
     pub widths: Vec<usize>,
-    /// Size of a word vector; 0 for that of the classifier if it is tied, and for `hidden` otherwise.
+    /// Size of a word vector; 0 for that of the classifier if it is tied, and otherwise for what a direct layer needs or
+    /// `hidden`.
     pub embedding: usize,
     /// Width of the projection under the classifier; 0 for none.
     pub projection: usize,
@@ -47,6 +52,9 @@ pub struct NetworkConfig {
     pub tied: bool,
     /// Whether the classifier has a bias, likewise.
     pub bias: bool,
+    /// Whether the topics of the last words are features of the network (`topics.*`).
+    #[serde(default)]
+    pub topics: bool,
 }
 
 impl Default for NetworkConfig {
@@ -56,6 +64,7 @@ impl Default for NetworkConfig {
             activation: Activation::Tanh,
             coupled: false,
             depth: 1,
+            direct: false,
             widths: Vec::new(),
             embedding: 0,
             projection: 0,
@@ -63,6 +72,7 @@ impl Default for NetworkConfig {
             projection_bias: false,
             tied: false,
             bias: false,
+            topics: false,
         }
     }
 }
@@ -106,15 +116,19 @@ impl Config {
             bias: network.projection_bias,
         });
         let seen = projection.as_ref().map_or(widths.last().copied().unwrap_or(0), |projection| projection.width);
+        let layer = |(l, &units): (usize, &usize)| LayerSpec { direct: network.direct && l == 0, unit, units };
+        let layers: Vec<LayerSpec> = widths.iter().enumerate().map(layer).collect();
         let width = match network.embedding {
+            0 if network.direct && !tied => layers.first().map_or(0, LayerSpec::direct_inputs),
             0 if tied => seen,
             0 => self.hidden,
             width => width,
         };
+        let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
         ModelSpec {
             vocab,
-            input: InputSpec { width },
-            layers: widths.iter().map(|&units| LayerSpec { unit, units }).collect(),
+            input: InputSpec { width, topics },
+            layers,
             output: OutputSpec { projection, tied, bias: self.model.paper_tied().map_or(network.bias, |tied| !tied) },
         }
     }

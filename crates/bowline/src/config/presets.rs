@@ -2,7 +2,8 @@
 
 use super::{
     ActivityConfig, AugmentConfig, CheckpointConfig, Config, DataConfig, FinishConfig, Form, LossRule, ModelKind,
-    NetworkConfig, Precision, Selection, StartConfig, StreamsConfig, TargetGradient, TargetSource, Training, VERSION,
+    NetworkConfig, Precision, Selection, StartConfig, StreamsConfig, TargetGradient, TargetSource, TopicsConfig,
+    Training, VERSION,
 };
 use crate::model::{Dropout, KeepProb};
 use crate::optim::{OptimizerConfig, ScheduleConfig};
@@ -85,6 +86,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         schedule: ScheduleConfig::default(),
         streams: StreamsConfig::default(),
         activity: ActivityConfig::default(),
+        topics: TopicsConfig::default(),
         data: DataConfig { source: data.to_owned(), ..DataConfig::default() },
         // gamma: the middle of the paper's 0.5 .. 0.8 (PTB) and 1.0 .. 1.5 (WikiText-2)
         augment: AugmentConfig {
@@ -95,6 +97,8 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
             loss: LossRule::Sum,
             beta: 0.0,
             target: TargetSource::Embedding,
+            teachers: Vec::new(),
+            teachers_sha256: Vec::new(),
             begin: Training::First,
         },
         checkpoint: CheckpointConfig { every_seconds: 300.0 },

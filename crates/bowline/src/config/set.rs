@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(set("checkpoint.every_seconds=5").unwrap().checkpoint.every_seconds, 5.0);
         assert_eq!(set("batch = 32").unwrap().batch, 32);
         assert_eq!(set("network.widths = [300, 200]").unwrap().network.widths, [300, 200]);
-        assert_eq!(set("masks.each_step=[\"input\"]").unwrap().masks.each_step, [crate::model::Site::Input]);
+        assert!(set("masks.each_step=[\"input\"]").unwrap().masks.each_step.contains(crate::model::Site::Input));
     }
 
     #[test]

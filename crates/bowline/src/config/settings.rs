@@ -18,7 +18,7 @@ pub struct Setting {
 
 type Group = (&'static str, &'static [(&'static str, &'static str)]);
 
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     (
         "network",
         &[
@@ -60,6 +60,7 @@ const GROUPS: [Group; 10] = [
             ("network.activation", "for rnn and deep: tanh, sigmoid or relu"),
             ("network.coupled", "for lstm: the coupled input gate min(1 - f, i)"),
             ("network.depth", "for highway: levels of a step"),
+            ("network.direct", "word vectors are added to the first layer's gates, without a matrix"),
             ("network.widths", "units of each layer, from below; empty for `layers` times `hidden`"),
             ("network.embedding", "size of a word vector; 0 for the classifier's if tied, else `hidden`"),
             ("network.projection", "width of a projection under the classifier; 0 for none"),
@@ -67,6 +68,7 @@ const GROUPS: [Group; 10] = [
             ("network.projection_bias", "give the projection a bias"),
             ("network.tied", "let the classifier reuse the word vectors (re and real do)"),
             ("network.bias", "give the classifier a bias"),
+            ("network.topics", "let the topics of the last words be features of the network"),
             ("start.fan_in", "weights start normally distributed with variance 1 / fan-in, not by `init`"),
             ("start.biases", "biases start at random too, not at 0"),
             ("start.forget_bias", "the first bias of an LSTM's forget gates"),
@@ -84,6 +86,7 @@ const GROUPS: [Group; 10] = [
             ("masks.projection", "of the projection's output"),
             ("masks.weights", "of the recurrent matrices' elements (weight drop)"),
             ("masks.each_step", "sites whose masks are drawn at every step; the others are held for a window"),
+            ("masks.per_gate", "of input, state and between: sites with a mask for each gate; the others share one"),
         ],
     ),
     (
@@ -114,6 +117,17 @@ const GROUPS: [Group; 10] = [
         ],
     ),
     (
+        "topics",
+        &[
+            ("topics.count", "how many there are"),
+            ("topics.window", "words that the features look back on"),
+            ("topics.sentences", "sentences of a document"),
+            ("topics.sweeps", "sweeps over the training text to find them"),
+            ("topics.smoothing", "what is added to probabilities before their logarithm is taken"),
+            ("topics.sharpness", "factor on the logarithm: how sure of its topics a text is"),
+        ],
+    ),
+    (
         "data",
         &[
             ("data.source", "ptb, wikitext-2, demo, or a path"),
@@ -135,7 +149,9 @@ const GROUPS: [Group; 10] = [
             ("augment.form", "exact, or gram for the second-order approximation"),
             ("augment.loss", "sum, or mixture as in the theory experiment"),
             ("augment.beta", "share of the augmented loss in the mixture"),
-            ("augment.target", "embedding, or truth on the built-in corpus"),
+            ("augment.target", "embedding, teacher, or truth on the built-in corpus"),
+            ("augment.teachers", "the teachers' folders, as `--teacher` gives them"),
+            ("augment.teachers_sha256", "what tells their weights from others; filled in by the program"),
             ("augment.begin", "the training with which it begins: first or second"),
         ],
     ),

@@ -14,8 +14,9 @@
 //! gone through anyway ([`bowline_kernels::adapt`]); whoever wants to see the weights before that calls
 //! [`Adaptation::finish`].
 
+use super::features::without_features;
 use super::layer::LayerMasks;
-use super::{Network, State};
+use super::{Network, State, bottom};
 use crate::batch::Window;
 use crate::params::Params;
 use bowline_kernels::adapt::{self, Classifier, Columns, Pending, Reading, Rule, Scale, Weights};
@@ -279,12 +280,12 @@ impl Network {
                 adapt::rows_after(isa, weights, &z.values, left.pending(), *rule, &window.inputs, inputs);
             }
         }
-        let mut parts = &mut state.parts[..];
+        let mut parts = self.read_features(params, window, state);
         for l in 0..self.layers.len() {
             let (of_layer, above) = parts.split_at_mut(self.spec.layers[l].state().len());
             parts = above;
             let (below, layers) = self.layers.split_at_mut(l);
-            let x = below.last().map_or(&self.inputs[..steps * d], |layer| layer.output((steps, 1)));
+            let x = below.last().map_or(bottom(&self.features, &self.inputs), |layer| layer.output((steps, 1)));
             layers[0].forward_unpacked(params, x, of_layer, steps, gates);
         }
         if let Some(projection) = &mut self.projection {
@@ -292,6 +293,7 @@ impl Network {
             projection.pack(params);
             projection.forward(params, h, None, (steps, 1));
         }
+        self.add_features((steps, 1));
     }
 
     /// Scores a segment (`nll` as in [`Adaptation::classify`]), then moves the weights and takes the new recurrent ones. The
@@ -333,6 +335,8 @@ impl Network {
         };
         // The layers: the way back through their gates, then the step of each matrix, which gives the gradient below it.
         self.d_above[..steps * d].copy_from_slice(d_h);
+        let d = self.spec.projected();
+        without_features(&mut self.d_above, steps, self.spec.width(), d);
         if let Some(projection) = &self.projection {
             let inputs = self.spec.inputs(self.layers.len());
             let h = self.layers.last().map_or(&self.inputs[..], |layer| layer.output((steps, 1)));
@@ -352,7 +356,7 @@ impl Network {
         for l in (0..self.layers.len()).rev() {
             let (below, above) = self.layers.split_at_mut(l);
             let (inputs, units) = (self.spec.inputs(l), self.spec.layers[l].units);
-            let x = below.last().map_or(&self.inputs[..], |layer| layer.output((steps, 1)));
+            let x = below.last().map_or(bottom(&self.features, &self.inputs), |layer| layer.output((steps, 1)));
             let (d_output, d_x) = (&mut self.d_above[..steps * units], &mut self.d_below[..steps * inputs]);
             d_x.fill(0.0);
             let mut d_level = vec![0.0; d_x.len()];
@@ -369,6 +373,7 @@ impl Network {
                     d_x.iter_mut().zip(&d_level).for_each(|(sum, d_x)| *sum += d_x);
                 }
             });
+            above[0].direct_gradient(d_x, (steps, 1));
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
         let mut left = Left {
@@ -379,6 +384,7 @@ impl Network {
             d_inputs: Vec::new(),
         };
         let d = self.spec.input.width;
+        without_features(&mut self.d_above, steps, self.spec.inputs(0), d);
         let d_inputs = &self.d_above[..steps * d];
         if self.spec.output.tied {
             // The embedding moves with the classifier.

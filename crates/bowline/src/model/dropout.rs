@@ -46,8 +46,37 @@ pub enum Site {
     Weights,
 }
 
+impl Site {
+    const ALL: [Site; 7] =
+        [Site::Word, Site::Input, Site::State, Site::Between, Site::Output, Site::Projection, Site::Weights];
+}
+
+/// A set of sites; in files, a list of their names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Site>", into = "Vec<Site>")]
+pub struct Sites(u8);
+
+impl Sites {
+    /// Whether a site is one of them.
+    pub fn contains(self, site: Site) -> bool {
+        self.0 & (1 << site as u8) != 0
+    }
+}
+
+impl From<Vec<Site>> for Sites {
+    fn from(sites: Vec<Site>) -> Sites {
+        Sites(sites.iter().fold(0, |all, &site| all | 1 << site as u8))
+    }
+}
+
+impl From<Sites> for Vec<Site> {
+    fn from(sites: Sites) -> Vec<Site> {
+        Site::ALL.into_iter().filter(|&site| sites.contains(site)).collect()
+    }
+}
+
 /// The probability of keeping a unit, by site.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dropout {
     /// [`Site::Word`].
@@ -65,7 +94,11 @@ pub struct Dropout {
     /// [`Site::Weights`].
     pub weights: KeepProb,
     /// The sites whose masks are drawn anew at every step; the others are held for a window.
-    pub each_step: Vec<Site>,
+    pub each_step: Sites,
+    /// The sites whose vectors have a mask for each gate of the layer that consumes them (Gal and Ghahramani's untied form); at
+    /// the others all gates share one. Of [`Site::Input`], [`Site::State`] and [`Site::Between`].
+    #[serde(default)]
+    pub per_gate: Sites,
 }
 
 impl Default for Dropout {
@@ -79,7 +112,8 @@ impl Default for Dropout {
             output: all,
             projection: all,
             weights: all,
-            each_step: Vec::new(),
+            each_step: Sites::default(),
+            per_gate: Sites::default(),
         }
     }
 }
@@ -98,6 +132,27 @@ impl Dropout {
         ]
     }
 
+    /// The same with this share of what each site drops: 1 drops as much, 0 nothing.
+    pub fn dropping(&self, share: f64) -> Dropout {
+        let of = |keep: KeepProb| KeepProb((1.0 - share * (1.0 - f64::from(keep.0))) as f32);
+        Dropout {
+            word: of(self.word),
+            input: of(self.input),
+            state: of(self.state),
+            between: of(self.between),
+            output: of(self.output),
+            projection: of(self.projection),
+            weights: of(self.weights),
+            ..*self
+        }
+    }
+
+    /// The sites that have a mask by gate and cannot: no gates consume what they mask.
+    pub fn without_gates(&self) -> impl Iterator<Item = Site> {
+        let gates = [Site::Input, Site::State, Site::Between];
+        Vec::from(self.per_gate).into_iter().filter(move |site| !gates.contains(site))
+    }
+
     /// Whether nothing is dropped anywhere.
     pub fn is_off(&self) -> bool {
         self.sites().iter().all(|(_, keep)| keep.0 == 1.0)
@@ -105,7 +160,7 @@ impl Dropout {
 }
 
 /// The masks of one window: 0 for a dropped unit, `1 / keep` for a kept one. A mask is (B, d) if it is held, (T, B, d) if it is
-/// drawn at every step, and empty where nothing is dropped.
+/// drawn at every step, as often as there are gates if each has its own, and empty where nothing is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Masks {
     /// (T, B): a factor for each word of the window.
@@ -121,6 +176,8 @@ pub struct Masks {
     pub projection: Vec<f32>,
     /// For each layer and level, (G d, d): on the recurrent matrix.
     pub weights: Vec<Vec<Vec<f32>>>,
+    /// The sites where each gate has its own mask.
+    pub per_gate: Sites,
 }
 
 impl Masks {
@@ -141,23 +198,34 @@ impl Masks {
     /// Draws masks by site for a window: a function of `(seed, step)` and of the words alone.
     pub fn draw_by_site(&mut self, dropout: &Dropout, spec: &ModelSpec, window: &Window, (seed, step): (u64, u64)) {
         let (steps, batch) = (window.steps, window.batch);
-        let draw = |mask: &mut Vec<f32>, site: Site, keep: KeepProb, width: usize, purpose: Purpose| {
-            let times = if dropout.each_step.contains(&site) { steps } else { 1 };
-            mask.resize(if keep.0 < 1.0 { times * batch * width } else { 0 }, 0.0);
-            Stream::new(seed, purpose, step).fill(mask, keep.mask());
+        let draw =
+            |mask: &mut Vec<f32>, (site, gates): (Site, usize), keep: KeepProb, width: usize, purpose: Purpose| {
+                let times = if dropout.each_step.contains(site) { steps } else { 1 };
+                let one = times * batch * width;
+                mask.resize(if keep.0 < 1.0 { gates * one } else { 0 }, 0.0);
+                for (gate, mask) in mask.chunks_exact_mut(one).enumerate() {
+                    Stream::new(seed, purpose, step).of_gate(gate as u8).fill(mask, keep.mask());
+                }
+            };
+        // A site, and how many masks are needed of what layer `l` consumes there.
+        let gates = |site: Site, l: usize| {
+            let layer = spec.layers.get(l).filter(|_| dropout.per_gate.contains(site));
+            (site, layer.map_or(1, |layer| layer.unit.kernel().gates()))
         };
+        self.per_gate = dropout.per_gate;
         self.draw_words(dropout, window, (seed, step));
-        draw(&mut self.input, Site::Input, dropout.input, spec.input.width, Purpose::InputMask);
+        draw(&mut self.input, gates(Site::Input, 0), dropout.input, spec.input.width, Purpose::InputMask);
         self.states.resize(spec.layers.len(), Vec::new());
         self.outputs.resize(spec.layers.len(), Vec::new());
         for (l, layer) in spec.layers.iter().enumerate() {
             let top = l + 1 == spec.layers.len();
             let (site, keep) = if top { (Site::Output, dropout.output) } else { (Site::Between, dropout.between) };
-            let l16 = l as u16;
-            draw(&mut self.states[l], Site::State, dropout.state, layer.units, Purpose::StateMask(l16));
-            draw(&mut self.outputs[l], site, keep, layer.units, Purpose::OutputMask(l16));
+            let (l16, d) = (l as u16, layer.units);
+            draw(&mut self.states[l], gates(Site::State, l), dropout.state, d, Purpose::StateMask(l16));
+            draw(&mut self.outputs[l], gates(site, l + 1), keep, d, Purpose::OutputMask(l16));
         }
-        draw(&mut self.projection, Site::Projection, dropout.projection, spec.width(), Purpose::ProjectionMask);
+        let site = (Site::Projection, 1);
+        draw(&mut self.projection, site, dropout.projection, spec.projected(), Purpose::ProjectionMask);
         if dropout.weights.0 < 1.0 {
             self.draw_weights(dropout.weights, spec, (seed, step));
         }
@@ -228,7 +296,8 @@ mod tests {
             output: KeepProb(0.4),
             projection: KeepProb(0.3),
             weights: KeepProb(0.9),
-            each_step: vec![Site::Input, Site::Output],
+            each_step: vec![Site::Input, Site::Output].into(),
+            per_gate: Sites::default(),
         };
         let mut masks = Masks::default();
         masks.draw_by_site(&dropout, &spec, &window, (1, 7));
@@ -253,6 +322,12 @@ mod tests {
             }
         }
         assert!(masks.words.contains(&0.0) && masks.words.contains(&2.0));
+        // A mask for each of the four gates that consume it: an LSTM's.
+        let per_gate = vec![Site::Input, Site::State, Site::Between].into();
+        masks.draw_by_site(&Dropout { per_gate, ..dropout }, &spec, &window, (1, 7));
+        let lengths = [&masks.input, &masks.states[1], &masks.outputs[0], &masks.outputs[1]].map(Vec::len);
+        assert_eq!(lengths, [4 * drawn, 4 * held, 4 * held, drawn]);
+        assert_ne!(masks.states[0][..held], masks.states[0][held..2 * held]);
         masks.draw_by_site(&Dropout::default(), &spec, &window, (1, 7));
         assert!(masks.input.is_empty() && masks.words.is_empty() && masks.outputs.iter().all(Vec::is_empty));
     }

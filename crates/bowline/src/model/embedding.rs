@@ -1,6 +1,6 @@
 //! Words to vectors, `x_t = L y*_{t-1}` (equation 1), with the input's masks, and the way back.
 
-use super::dropout::{Masks, there};
+use super::dropout::{Masks, Site, there};
 
 /// `out` (T, B, d): the vector of each word, times the masks of its place.
 pub fn forward(embedding: &[f32], ids: &[u32], masks: Option<&Masks>, width: usize, out: &mut [f32]) {
@@ -41,7 +41,11 @@ struct InputMasks<'a> {
 
 impl<'a> InputMasks<'a> {
     fn of(masks: Option<&'a Masks>) -> InputMasks<'a> {
-        masks.map_or_else(InputMasks::default, |m| InputMasks { values: there(&m.input), words: there(&m.words) })
+        masks.map_or_else(InputMasks::default, |m| {
+            // Masks by gate are those of the first layer, which consumes the vector.
+            let values = there(&m.input).filter(|_| !m.per_gate.contains(Site::Input));
+            InputMasks { values, words: there(&m.words) }
+        })
     }
 
     /// The mask of the `i`th word's vector; a held one begins anew at every step.

@@ -6,6 +6,7 @@
 //! its own. The state that is carried to the next window is `h` without a mask.
 
 use super::ByColumns;
+use super::gatewise::{Gatewise, part};
 use super::state::Part;
 use crate::compute::Compute;
 use crate::layout::{LayerTensors, LevelTensors};
@@ -22,8 +23,13 @@ pub(super) type Shape = (usize, usize);
 /// The masks of a layer in a window; none when evaluating.
 #[derive(Clone, Copy, Default)]
 pub struct LayerMasks<'a> {
+    /// On the inputs, where each gate has its own: (G, B, d_x), or (G, T, B, d_x) if they are others in every step. (One mask for
+    /// all gates is on what the layer below gives.)
+    pub input: Option<&'a [f32]>,
     /// On the state as the next step consumes it: (B, d), or (T, B, d) if it is another one in every step.
     pub state: Option<&'a [f32]>,
+    /// Whether that is a mask for each gate, (G, B, d) or (G, T, B, d).
+    pub per_gate: bool,
     /// On the state as the layer above sees it, likewise; where it is not `apart`, this is the mask of the state.
     pub output: Option<&'a [f32]>,
     /// Whether the two are different.
@@ -57,11 +63,15 @@ pub(super) struct Layer {
     unit: Unit,
     inputs: usize,
     hidden: usize,
+    /// Levels whose gates the inputs are added to as they are ([`crate::spec::LayerSpec::direct`]).
+    direct: usize,
     tensors: LayerTensors,
     /// `W_ih^T`, (d_x, G d), of each level where the inputs enter.
     input_weights: Vec<PackedB>,
     recurrent: Vec<RecurrentWeights>,
     shortcut: Option<RecurrentWeights>,
+    /// In the place of these where the masks are by gate.
+    gatewise: Gatewise,
     /// (L, T, B, G d): gates, then their activations, then the gradient before them.
     gates: Buffer,
     /// (L, T, B, G d): the gradient by the products with the state, where that is another one.
@@ -70,7 +80,7 @@ pub(super) struct Layer {
     carried: Buffer,
     /// (L, T, B, d).
     saved: Buffer,
-    /// (L, T + 1, B, d): `m h`, the first step of the last level being the carried state.
+    /// (P, L, T + 1, B, d): `m h` with each of the P masks, the first step of the last level being the carried state.
     states: Buffer,
     /// (T, B, d): what the layer above sees, where that is apart.
     outputs: Buffer,
@@ -100,9 +110,11 @@ impl Layer {
             unit,
             inputs: spec.inputs(l),
             hidden: d,
+            direct: if spec.layers[l].direct { spec.layers[l].unit.levels().entered } else { 0 },
             input_weights: tensors.levels.iter().map(input_weights).collect(),
             recurrent: (0..levels).map(|_| weights()).collect(),
             shortcut: tensors.shortcut.map(|_| weights()),
+            gatewise: Gatewise::default(),
             gates: Buffer::zeros(levels * rows * unit.gates()),
             d_products: if_so(unit.splits(), levels * rows * unit.gates()),
             carried: if_so(unit.carries(), levels * (rows + step)),
@@ -121,9 +133,12 @@ impl Layer {
     /// Takes new weights; once per window when training, once for all when evaluating.
     pub(super) fn pack(&mut self, params: &Params, masks: LayerMasks<'_>, for_backward: bool) {
         let gates = self.unit.gates() * self.hidden;
-        for (level, packed) in self.tensors.levels.iter().zip(&mut self.input_weights) {
-            if let Some(w_ih) = level.w_ih {
-                packed.pack(&self.compute.team, Mat::new(params.of(w_ih), gates, self.inputs).t());
+        let sizes = self.sizes();
+        for (l, (level, packed)) in self.tensors.levels.iter().zip(&mut self.input_weights).enumerate() {
+            match level.w_ih.map(|w_ih| params.of(w_ih)) {
+                Some(w_ih) if masks.input.is_some() => self.gatewise.pack_inputs(&self.compute, l, w_ih, sizes),
+                Some(w_ih) => packed.pack(&self.compute.team, Mat::new(w_ih, gates, self.inputs).t()),
+                None => {}
             }
         }
         self.pack_recurrent(params, masks, for_backward);
@@ -131,6 +146,7 @@ impl Layer {
 
     /// Takes new recurrent weights alone, as [`Layer::forward_unpacked`] needs them.
     pub(super) fn pack_recurrent(&mut self, params: &Params, masks: LayerMasks<'_>, for_backward: bool) {
+        let sizes = self.sizes();
         for (l, (level, weights)) in self.tensors.levels.iter().zip(&mut self.recurrent).enumerate() {
             let mut w_hh = params.of(level.w_hh);
             if let Some(mask) = masks.weights.get(l) {
@@ -139,17 +155,36 @@ impl Layer {
                 times(&self.compute, &mut self.masked_weights, mask, self.hidden);
                 w_hh = &self.masked_weights;
             }
-            weights.pack(&self.compute.team, w_hh, for_backward);
+            if masks.per_gate {
+                self.gatewise.pack_recurrent(&self.compute, l, w_hh, sizes, for_backward);
+            } else {
+                weights.pack(&self.compute.team, w_hh, for_backward);
+            }
         }
         if let (Some(shortcut), Some(weights)) = (self.tensors.shortcut, &mut self.shortcut) {
             weights.pack(&self.compute.team, params.of(shortcut), for_backward);
         }
     }
 
+    /// `(G, d, d_x)`.
+    fn sizes(&self) -> (usize, usize, usize) {
+        (self.unit.gates(), self.hidden, self.inputs)
+    }
+
+    /// How many masks the state has.
+    fn parts(&self, masks: LayerMasks<'_>) -> usize {
+        if masks.per_gate { self.unit.gates() } else { 1 }
+    }
+
     /// Where level `l` is in `gates` and `d_products`.
     fn of_level(&self, l: usize, (steps, batch): Shape) -> Range<usize> {
         let len = steps * batch * self.unit.gates() * self.hidden;
         l * len..(l + 1) * len
+    }
+
+    /// From the states with one mask to those with the next.
+    fn part(&self, (steps, batch): Shape) -> usize {
+        self.recurrent.len() * (steps + 1) * batch * self.hidden
     }
 
     /// Where the last level's first step is in `states` and `carried`.
@@ -171,9 +206,14 @@ impl Layer {
             let level = self.tensors.levels[l];
             let at = self.of_level(l, shape);
             self.fill_with_bias(params.of(level.bias), at.clone(), shape.1 * width);
-            if level.w_ih.is_some() {
+            if let (Some(_), Some(mask)) = (level.w_ih, masks.input) {
+                let (x, sizes) = (&x[..rows * self.inputs], self.sizes());
+                self.gatewise.forward(&self.compute, l, (x, mask), &mut self.gates[at], (shape, sizes));
+            } else if level.w_ih.is_some() {
                 let x = Mat::new(x, rows, self.inputs);
                 gemm(&self.compute.team, x, &self.input_weights[l], &mut self.gates[at], Into::Accumulate);
+            } else if l < self.direct {
+                self.add_inputs(l, x, at);
             }
         }
         self.chain(params, state, masks, shape);
@@ -183,6 +223,25 @@ impl Layer {
         self.compute.team.for_each(self.gates[at].chunks_mut(step), |gates| {
             gates.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
         });
+    }
+
+    /// Adds the inputs of level `l` to its gates.
+    fn add_inputs(&mut self, l: usize, x: &[f32], at: Range<usize>) {
+        let width = self.unit.gates() * self.hidden;
+        for (gates, x) in self.gates[at].chunks_exact_mut(width).zip(x.chunks_exact(self.inputs)) {
+            gates.iter_mut().zip(&x[l * width..]).for_each(|(gate, x)| *gate += x);
+        }
+    }
+
+    /// The gradient by inputs that were added to the gates; of others, nothing changes.
+    pub(super) fn direct_gradient(&self, d_x: &mut [f32], shape: Shape) {
+        let width = self.unit.gates() * self.hidden;
+        for l in 0..self.direct {
+            let d_gates = self.gates[self.of_level(l, shape)].chunks_exact(width);
+            for (d_x, d_gates) in d_x.chunks_exact_mut(self.inputs).zip(d_gates) {
+                d_x[l * width..][..width].copy_from_slice(d_gates);
+            }
+        }
     }
 
     /// [`Layer::forward`] of one stream without masks, with `W_ih` as it lies: for weights that change after every few words,
@@ -201,7 +260,10 @@ impl Layer {
             let level = self.tensors.levels[l];
             let at = self.of_level(l, (steps, 1));
             let Some(w_ih) = level.w_ih else {
-                self.fill_with_bias(params.of(level.bias), at, width);
+                self.fill_with_bias(params.of(level.bias), at.clone(), width);
+                if l < self.direct {
+                    self.add_inputs(l, &x[..steps * self.inputs], at);
+                }
                 continue;
             };
             let bias = Some(params.of(level.bias));
@@ -223,9 +285,14 @@ impl Layer {
             self.carried[first..first + step].copy_from_slice(carried);
         }
         let h = &mut state[0].values;
-        self.states[first..first + step].copy_from_slice(h);
-        if let Some(mask) = masks.state {
-            self.states[first..first + step].iter_mut().zip(mask).for_each(|(h, m)| *h *= m);
+        let (parts, len) = (self.parts(masks), self.part(shape));
+        self.states.grow(parts * len);
+        for k in 0..parts {
+            let states = &mut self.states[k * len + first..][..step];
+            states.copy_from_slice(h);
+            if let Some(mask) = masks.state {
+                states.iter_mut().zip(part(mask, k, parts)).for_each(|(h, m)| *h *= m);
+            }
         }
         let outputs = if masks.apart { steps * step } else { 0 };
         self.outputs.grow(outputs);
@@ -255,6 +322,7 @@ impl Layer {
     ) -> (Levels<'a>, Window<'a>) {
         let (levels, unit, rows, step) =
             (self.recurrent.len(), self.unit, steps * batch * self.hidden, batch * self.hidden);
+        let parts = self.parts(masks);
         let if_so = |there: bool, n: usize| if there { n } else { 0 };
         let window = Window {
             steps,
@@ -263,13 +331,14 @@ impl Layer {
             d_products: &mut self.d_products[..if_so(unit.splits(), levels * rows * unit.gates())],
             carried: &mut self.carried[..if_so(unit.carries(), levels * (rows + step))],
             saved: &mut self.saved[..if_so(unit.saves(), levels * rows)],
-            states: &mut self.states[..levels * (rows + step)],
+            states: &mut self.states[..parts * levels * (rows + step)],
             outputs: &mut self.outputs[..if_so(masks.apart, rows)],
             last_state: &mut self.unused[..step],
             mask: masks.state,
         };
         let bias = self.tensors.product_bias.map(|id| params.of(id));
-        (Levels { weights: &self.recurrent, bias, shortcut: self.shortcut.as_ref() }, window)
+        let weights = if masks.per_gate { &self.gatewise.recurrent } else { &self.recurrent };
+        (Levels { weights, parts, bias, shortcut: self.shortcut.as_ref() }, window)
     }
 
     /// What the layer above sees of every step, (T, B, d).
@@ -282,11 +351,11 @@ impl Layer {
         }
     }
 
-    /// What level `l` found in every step, (T, B, d).
-    fn found(&self, l: usize, shape: Shape) -> &[f32] {
+    /// What level `l` found in every step, with the `k`th mask, (T, B, d).
+    fn found(&self, l: usize, k: usize, shape: Shape) -> &[f32] {
         let ((steps, batch), d) = (shape, self.hidden);
         let at = if l == 0 { self.first(shape) } else { ((l - 1) * (steps + 1) + 1) * batch * d };
-        &self.states[at..at + steps * batch * d]
+        &self.states[k * self.part(shape) + at..][..steps * batch * d]
     }
 
     /// The gradient by the products of level `l` with the state, (T, B, G d).
@@ -310,38 +379,71 @@ impl Layer {
         let Backward { params, x, masks, shape, d_output } = pass;
         let (d, rows, width) = (self.hidden, shape.0 * shape.1, self.unit.gates() * self.hidden);
         self.chain_back(params, masks, shape, d_output);
-        let (team, isa) = (&*self.compute.team, self.compute.isa);
-        let levels = || self.tensors.levels.iter().enumerate();
-        let gates = |l: usize| &self.gates[self.of_level(l, shape)];
         // gates = x W_ih^T + h~' W_hh^T + b, where h~' is the masked state that the level found
-        scratch.pack(team, Mat::new(x, rows, self.inputs));
-        for (l, w_ih) in levels().filter_map(|(l, level)| Some((l, level.w_ih?))) {
-            gemm(team, Mat::new(gates(l), rows, width).t(), scratch, gradient.of_mut(w_ih), Into::Overwrite);
-        }
-        for (l, level) in levels() {
-            scratch.pack(team, Mat::new(self.found(l, shape), rows, d));
-            let d_products = self.d_products(l, shape);
+        self.backward_to_inputs(params, (x, masks.input), gradient, d_x, scratch, shape);
+        let (team, isa) = (&*self.compute.team, self.compute.isa);
+        let parts = self.parts(masks);
+        for (l, level) in self.tensors.levels.iter().enumerate() {
             let d_w_hh = gradient.of_mut(level.w_hh);
-            gemm(team, Mat::new(d_products, rows, width).t(), scratch, d_w_hh, Into::Overwrite);
+            for (k, d_w_hh) in d_w_hh.chunks_exact_mut(width / parts * d).enumerate() {
+                scratch.pack(team, Mat::new(self.found(l, k, shape), rows, d));
+                let of_part = k * (width / parts)..(k + 1) * (width / parts);
+                let d_products = Mat::new(self.d_products(l, shape), rows, width).columns(of_part);
+                gemm(team, d_products.t(), scratch, d_w_hh, Into::Overwrite);
+            }
             if let Some(mask) = masks.weights.get(l) {
                 times(&self.compute, d_w_hh, mask, d);
             }
-            elementwise::column_sums(team, isa, gates(l), gradient.of_mut(level.bias));
+            let gates = &self.gates[self.of_level(l, shape)];
+            elementwise::column_sums(team, isa, gates, gradient.of_mut(level.bias));
         }
         if let Some(bias) = self.tensors.product_bias {
             elementwise::column_sums(team, isa, self.d_products(0, shape), gradient.of_mut(bias));
         }
         if let Some(shortcut) = self.tensors.shortcut {
-            scratch.pack(team, Mat::new(self.found(0, shape), rows, d));
+            scratch.pack(team, Mat::new(self.found(0, 0, shape), rows, d));
             let d_products = Mat::new(self.d_products(self.recurrent.len() - 1, shape), rows, width);
             gemm(team, d_products.t(), scratch, gradient.of_mut(shortcut), Into::Overwrite);
         }
-        let mut into = Into::Overwrite;
-        for (l, w_ih) in levels().filter_map(|(l, level)| Some((l, level.w_ih?))) {
-            scratch.pack(team, Mat::new(params.of(w_ih), width, self.inputs));
-            gemm(team, Mat::new(gates(l), rows, width), scratch, d_x, into);
-            into = Into::Accumulate;
+    }
+
+    /// The part of [`Layer::backward`] that has to do with the inputs.
+    fn backward_to_inputs(
+        &mut self,
+        params: &Params,
+        (x, mask): (&[f32], Option<&[f32]>),
+        gradient: &mut Params,
+        d_x: &mut [f32],
+        scratch: &mut PackedB,
+        shape: Shape,
+    ) {
+        let (rows, width, sizes) = (shape.0 * shape.1, self.unit.gates() * self.hidden, self.sizes());
+        let mut gatewise = std::mem::take(&mut self.gatewise);
+        let team = &*self.compute.team;
+        let entered = || self.tensors.levels.iter().enumerate().filter_map(|(l, level)| Some((l, level.w_ih?)));
+        let gates = |l: usize| &self.gates[self.of_level(l, shape)];
+        if self.direct > 0 {
+            self.direct_gradient(d_x, shape);
+        } else if let Some(mask) = mask {
+            d_x.fill(0.0);
+            for (l, w_ih) in entered() {
+                let into = (gradient.of_mut(w_ih), &mut *d_x);
+                let by = (gates(l), params.of(w_ih));
+                gatewise.backward(&self.compute, (x, mask), by, into, scratch, (shape, sizes));
+            }
+        } else {
+            scratch.pack(team, Mat::new(x, rows, self.inputs));
+            for (l, w_ih) in entered() {
+                gemm(team, Mat::new(gates(l), rows, width).t(), scratch, gradient.of_mut(w_ih), Into::Overwrite);
+            }
+            let mut into = Into::Overwrite;
+            for (l, w_ih) in entered() {
+                scratch.pack(team, Mat::new(params.of(w_ih), width, self.inputs));
+                gemm(team, Mat::new(gates(l), rows, width), scratch, d_x, into);
+                into = Into::Accumulate;
+            }
         }
+        self.gatewise = gatewise;
     }
 
     /// From `d_output` to the gradient by the gates before their activation.
@@ -402,13 +504,13 @@ impl Layer {
             }
             each(params, Met { tensor: level.bias, d_rows: by_inputs, stride, with: None, below: false });
             let by_products = room.columns_of(self.d_products(l, shape), width);
-            let found = Some((self.found(l, shape), d));
+            let found = Some((self.found(l, 0, shape), d));
             each(params, Met { tensor: level.w_hh, d_rows: by_products, stride, with: found, below: false });
             if let Some(tensor) = self.tensors.product_bias {
                 each(params, Met { tensor, d_rows: by_products, stride, with: None, below: false });
             }
             if let Some(tensor) = self.tensors.shortcut.filter(|_| l == top) {
-                let found = Some((self.found(0, shape), d));
+                let found = Some((self.found(0, 0, shape), d));
                 each(params, Met { tensor, d_rows: by_products, stride, with: found, below: false });
             }
         }

@@ -4,6 +4,8 @@ pub mod adapt;
 pub mod classifier;
 pub mod dropout;
 pub mod embedding;
+mod features;
+mod gatewise;
 mod gram;
 mod layer;
 mod projection;
@@ -19,7 +21,8 @@ use adapt::ByColumns;
 use bowline_kernels::{Buffer, Isa, PackedB, Team};
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss, Words};
 use dropout::there;
-pub use dropout::{Dropout, KeepProb, Masks, Site};
+pub use dropout::{Dropout, KeepProb, Masks, Site, Sites};
+use features::{Features, without_features};
 pub use layer::Activity;
 use layer::{Backward, Layer, LayerMasks};
 use projection::Projection;
@@ -44,6 +47,7 @@ pub struct Network {
     batch: usize,
     /// (T, B, d): the word vectors, masked.
     inputs: Buffer,
+    features: Option<Features>,
     layers: Vec<Layer>,
     projection: Option<Projection>,
     classifier: Classifier,
@@ -74,6 +78,7 @@ impl Network {
         bowline_kernels::make_room(&compute.team);
         Network {
             inputs: Buffer::zeros(rows * spec.input.width),
+            features: Features::new(spec, rows),
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
             projection: Projection::new(spec, &compute, rows),
             classifier: Classifier::new(&compute, spec.vocab, spec.width(), rows),
@@ -145,30 +150,55 @@ impl Network {
         let d = self.spec.input.width;
         let x = &mut self.inputs[..shape.0 * shape.1 * d];
         embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x);
-        let mut parts = &mut state.parts[..];
+        let mut parts = self.read_features(params, window, state);
         for l in 0..self.layers.len() {
             let (of_layer, above) = parts.split_at_mut(self.spec.layers[l].state().len());
             parts = above;
             let (below, layers) = self.layers.split_at_mut(l);
-            let x = below.last().map_or(&self.inputs[..], |layer| layer.output(shape));
+            let x = below.last().map_or(bottom(&self.features, &self.inputs), |layer| layer.output(shape));
             layers[0].forward(params, x, of_layer, pass.of_layer(l, self.spec.layers.len()), shape);
         }
         if let Some(projection) = &mut self.projection {
             let h = self.layers.last().map_or(&self.inputs[..], |layer| layer.output(shape));
             projection.forward(params, h, pass.of_projection().output, shape);
         }
+        self.add_features(shape);
+    }
+
+    /// The features of the window beside its word vectors, where the model has any. What is left of the state is the layers'.
+    fn read_features<'s>(&mut self, params: &Params, window: &Window, state: &'s mut State) -> &'s mut [Part] {
+        let (words, layers) = state.split_mut(&self.spec);
+        if let (Some(features), Some(topics), Some(words)) = (&mut self.features, params.topics(), words) {
+            let rows = window.inputs.len();
+            features.read(topics, window, words);
+            features.beside_inputs(&self.inputs[..rows * self.spec.input.width], rows);
+        }
+        layers
+    }
+
+    /// The features of the window beside what the classifier sees.
+    fn add_features(&mut self, shape: (usize, usize)) {
+        if let Some(features) = &mut self.features {
+            let rows = shape.0 * shape.1;
+            let h = seen(&None, &self.projection, &self.layers, &self.inputs, shape);
+            features.beside_seen(&h[..rows * self.spec.projected()], rows);
+        }
     }
 
     /// What the classifier sees after every word of the window that was read last, (T, B, d).
     pub fn hidden(&self, steps: usize, batch: usize) -> &[f32] {
-        seen(&self.projection, &self.layers, &self.inputs, (steps, batch))
+        seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch))
     }
 
     /// What the classifier sees of one stream in this state, (d).
     pub fn hidden_of(&self, params: &Params, state: &State) -> Vec<f32> {
         let last = self.spec.layers.last().map_or(0, |layer| layer.state().len());
         let h = state.parts[state.parts.len() - last..].first().map_or(&[][..], |h| &h.values);
-        self.projection.as_ref().map_or_else(|| h.to_vec(), |projection| projection.of(params, h))
+        let mut seen = self.projection.as_ref().map_or_else(|| h.to_vec(), |projection| projection.of(params, h));
+        if let (Some(topics), Some(words)) = (params.topics(), state.parts.first()) {
+            seen.extend(features::after(topics, self.spec.features(), words));
+        }
+        seen
     }
 
     /// The loss of a window, `J = (1 / B) sum_{t, b} (CE + alpha KL)` (equations 4 and 8), as sums over its words, and the
@@ -202,17 +232,18 @@ impl Network {
             return None;
         }
         let (rows, shape) = (window.inputs.len(), (window.steps, window.batch));
-        let h = seen(&self.projection, &self.layers, &self.inputs, shape);
+        let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
         let words = Words { h, targets: &window.targets, scale: 1.0 / window.batch as f32, augment: pass.augment };
         let d_h = &mut self.d_above[..rows * self.spec.width()];
         let loss = self.classifier.train(&self.compute.team, params, words, d_h, gradient, &mut self.scratch);
+        without_features(&mut self.d_above, rows, self.spec.width(), self.spec.projected());
         if let Some(projection) = &self.projection {
             let back = Backward {
                 params,
                 x: self.layers.last().map_or(&self.inputs[..], |layer| layer.output(shape)),
                 masks: pass.of_projection(),
                 shape,
-                d_output: &mut self.d_above[..rows * self.spec.width()],
+                d_output: &mut self.d_above[..rows * self.spec.projected()],
             };
             let d_h = &mut self.d_below[..rows * self.spec.inputs(self.layers.len())];
             projection.backward(back, gradient, d_h, &mut self.scratch);
@@ -225,7 +256,7 @@ impl Network {
             let (below, above) = self.layers.split_at_mut(l);
             let back = Backward {
                 params,
-                x: below.last().map_or(&self.inputs[..], |layer| layer.output(shape)),
+                x: below.last().map_or(bottom(&self.features, &self.inputs), |layer| layer.output(shape)),
                 masks: pass.of_layer(l, self.spec.layers.len()),
                 shape,
                 d_output: &mut self.d_above[..rows * self.spec.layers[l].units],
@@ -235,6 +266,7 @@ impl Network {
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
         let d = self.spec.input.width;
+        without_features(&mut self.d_above, rows, self.spec.inputs(0), d);
         embedding::backward(&self.d_above[..rows * d], &window.inputs, pass.masks, d, gradient.embedding_mut());
         Some(loss)
     }
@@ -248,7 +280,7 @@ impl Network {
     /// Reads a window and answers questions about what comes after some of its words. The window's targets are not used.
     pub fn answer(&mut self, params: &Params, window: &Window, state: &mut State, questions: &mut [Question]) {
         self.read(params, window, state, None);
-        let h = seen(&self.projection, &self.layers, &self.inputs, (window.steps, window.batch));
+        let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, (window.steps, window.batch));
         self.classifier.answer(&self.compute.team, params, h, questions);
     }
 
@@ -268,7 +300,7 @@ impl Network {
         temperatures: &[f32],
         nll: &mut [f64],
     ) {
-        let h = seen(&self.projection, &self.layers, &self.inputs, (steps, batch));
+        let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch));
         self.classifier.evaluate(&self.compute.team, params, h, targets, temperatures, nll);
     }
 
@@ -278,19 +310,26 @@ impl Network {
     }
 }
 
-/// What the classifier sees: the projection, or the last layer, or what is below it. (Not a method of the network, whose other
+/// What the classifier sees: the projection, or the last layer, or what is below it, with the features beside it. (Not a method of the network, whose other
 /// parts can then be used at the same time.)
 fn seen<'a>(
+    features: &'a Option<Features>,
     projection: &'a Option<Projection>,
     layers: &'a [Layer],
     inputs: &'a [f32],
     shape: (usize, usize),
 ) -> &'a [f32] {
-    match (projection, layers.last()) {
-        (Some(projection), _) => projection.output(shape),
-        (None, Some(layer)) => layer.output(shape),
-        (None, None) => inputs,
+    match (features, projection, layers.last()) {
+        (Some(features), ..) => features.seen(shape),
+        (None, Some(projection), _) => projection.output(shape),
+        (None, None, Some(layer)) => layer.output(shape),
+        (None, None, None) => inputs,
     }
+}
+
+/// What the first layer reads: word vectors, with the features beside them.
+fn bottom<'a>(features: &'a Option<Features>, inputs: &'a [f32]) -> &'a [f32] {
+    features.as_ref().map_or(inputs, Features::inputs)
 }
 
 impl<'a> Pass<'a> {
@@ -301,9 +340,17 @@ impl<'a> Pass<'a> {
             return LayerMasks { activity, apart: activity != Activity::default(), ..LayerMasks::default() };
         };
         let (state, weights) = (there(&masks.states[l]), masks.weights.get(l).map_or(&[][..], |weights| weights));
-        match masks.outputs.get(l) {
-            None => LayerMasks { state, output: state, apart: false, weights, activity },
-            Some(output) => LayerMasks { state, output: there(output), apart: true, weights, activity },
+        let paper = LayerMasks { state, output: state, weights, activity, ..LayerMasks::default() };
+        let Some(output) = masks.outputs.get(l) else { return paper };
+        // A mask for each gate of the layer that consumes a vector is that layer's affair.
+        let by_gate = |site: Site| masks.per_gate.contains(site);
+        let (site, below) = if l == 0 { (Site::Input, &masks.input) } else { (Site::Between, &masks.outputs[l - 1]) };
+        LayerMasks {
+            input: there(below).filter(|_| by_gate(site)),
+            per_gate: state.is_some() && by_gate(Site::State),
+            output: there(output).filter(|_| l + 1 == layers || !by_gate(Site::Between)),
+            apart: true,
+            ..paper
         }
     }
 

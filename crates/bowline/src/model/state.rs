@@ -1,5 +1,6 @@
 //! What a network carries from one window to the next, for each of the streams side by side.
 
+use super::features::WORDS;
 use crate::spec::ModelSpec;
 
 /// One of the values that a layer carries, (B, width).
@@ -14,7 +15,7 @@ pub struct Part {
 }
 
 /// The state of all layers between two windows: the parts of the lowest layer first ([`LayerSpec::state`]), each without a
-/// mask.
+/// mask. Where the model has topics, the last words come before them.
 ///
 /// [`LayerSpec::state`]: crate::spec::LayerSpec::state
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +31,12 @@ impl State {
             let (names, width) = (layer.state(), layer.units);
             names.iter().map(move |name| Part { name: format!("{name}_l{l}"), width, values: vec![0.0; batch * width] })
         };
-        State { parts: spec.layers.iter().enumerate().flat_map(of_layer).collect() }
+        let words = spec.input.topics.map(|topics| Part {
+            name: WORDS.to_owned(),
+            width: topics.window,
+            values: vec![0.0; batch * topics.window],
+        });
+        State { parts: words.into_iter().chain(spec.layers.iter().enumerate().flat_map(of_layer)).collect() }
     }
 
     /// Takes the values of another state of the same size.
@@ -66,6 +72,12 @@ impl State {
     /// Keeps the first `rows` streams.
     pub fn truncate(&mut self, rows: usize) {
         self.parts.iter_mut().for_each(|part| part.values.truncate(rows * part.width));
+    }
+
+    /// The last words, where the model has topics, and the parts of the layers.
+    pub(super) fn split_mut(&mut self, spec: &ModelSpec) -> (Option<&mut Part>, &mut [Part]) {
+        let (words, layers) = self.parts.split_at_mut(usize::from(spec.input.topics.is_some()));
+        (words.first_mut(), layers)
     }
 
     /// The part of a name, such as `h_l0`.

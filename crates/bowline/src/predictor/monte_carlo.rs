@@ -1,15 +1,16 @@
 //! Monte-Carlo dropout: the average of the distributions of networks with units dropped.
 //!
 //! A *sample* is a network with its masks, drawn once and kept for the whole text, as Gal and Ghahramani's own program does
-//! when it tests (its word mask is 1 there; the paper reproduced here has none). The probabilities are averaged, not their
-//! logarithms. The samples are rows of one batch; sample `i` is the same however many there are.
+//! when it tests. A network that was trained with masks by site has them here too, each with its own probability and by gate
+//! where it was so; but no word is dropped, as in their program. The probabilities are averaged, not their logarithms. The
+//! samples are rows of one batch; sample `i` is the same however many there are.
 
 use super::body::{Ask, BLOCK, Body};
 use super::settings::MonteCarloSettings;
 use super::{Snapshot, inside};
 use crate::batch::Window;
 use crate::compute::Compute;
-use crate::model::{Masks, Network, State, Use};
+use crate::model::{Dropout, KeepProb, Masks, Network, Pass, Sites, State, Use};
 use crate::params::Params;
 use bowline_kernels::{Isa, Team};
 use std::sync::Arc;
@@ -36,11 +37,17 @@ impl MonteCarlo {
         let (spec, samples) = (params.spec(), settings.samples);
         let steps = (BLOCK / samples).max(1);
         let mut network = Network::new(spec, Compute::new(team, isa), Use::Evaluate, steps, samples);
-        network.pack(&params, Use::Evaluate);
         let mut masks = Masks::new(spec, samples);
-        masks.draw(settings.seed, 0, settings.keep);
+        let window = Window { steps: 1, batch: samples, ..Window::default() };
+        if settings.masks.is_off() {
+            masks.draw(settings.seed, 0, settings.keep);
+        } else {
+            let held = Dropout { word: KeepProb::ALL, each_step: Sites::default(), ..settings.masks };
+            masks.draw_by_site(&held, spec, &window, (settings.seed, 0));
+        }
+        network.pack_masked(&params, Use::Evaluate, Pass { masks: Some(&masks), ..Pass::default() });
         let state = State::zeros(spec, samples);
-        let (window, nll, distributions) = (Window { batch: samples, ..Window::default() }, Vec::new(), Vec::new());
+        let (nll, distributions) = (Vec::new(), Vec::new());
         MonteCarlo { network, params, masks, state, samples, steps, window, last: Vec::new(), nll, distributions }
     }
 }

@@ -1,7 +1,7 @@
 //! The settings of a predictor, and which of them are possible.
 
 use crate::error::{Error, Result};
-use crate::model::KeepProb;
+use crate::model::{Dropout, KeepProb};
 use serde::{Deserialize, Serialize};
 
 /// A neural cache (Grave, Joulin and Usunier, "Improving neural language models with a continuous cache", 2017).
@@ -76,6 +76,9 @@ pub struct MonteCarloSettings {
     pub keep: KeepProb,
     /// The masks follow from it.
     pub seed: u64,
+    /// The probability by site, where it is not `keep` everywhere.
+    #[serde(default, skip_serializing_if = "Dropout::is_off")]
+    pub masks: Dropout,
 }
 
 /// How a network predicts.
@@ -137,7 +140,16 @@ impl MonteCarloSettings {
     pub fn validate(&self) -> Result<()> {
         check("mc", (1..=10_000).contains(&self.samples), &self.samples, "from 1 to 10000 samples")?;
         let keep = self.keep.0;
-        check("mc-keep", keep > 0.0 && keep <= 1.0, &keep, "above 0, up to 1 (1 drops nothing)")
+        check("mc-keep", keep > 0.0 && keep <= 1.0, &keep, "above 0, up to 1 (1 drops nothing)")?;
+        for (site, keep) in self.masks.sites() {
+            let possible = keep.0 > 0.0 && keep.0 <= 1.0;
+            check(&format!("mc masks.{site}"), possible, &keep.0, "above 0, up to 1 (1 drops nothing)")?;
+        }
+        if self.masks.weights.0 < 1.0 {
+            let problem = "the model was trained with weight drop, and all samples share the recurrent matrices";
+            return Err(Error::config("mc", problem, "--mc-keep with a probability of keeping a unit"));
+        }
+        Ok(())
     }
 }
 
@@ -192,7 +204,12 @@ impl NeuralSettings {
             parts.push(format!("window {}, theta {}, lambda {}", c.window, short(c.theta), short(c.lambda)));
         }
         if let Some(mc) = self.monte_carlo {
-            parts.push(format!("{} samples, keep {}, seed {}", mc.samples, mc.keep.0, mc.seed));
+            let sites = mc.masks.sites().into_iter().filter(|(_, keep)| keep.0 < 1.0);
+            let mut kept: Vec<String> = sites.map(|(site, keep)| format!("{site} {}", short(keep.0.into()))).collect();
+            if kept.is_empty() {
+                kept.push(mc.keep.0.to_string());
+            }
+            parts.push(format!("{} samples, keep {}, seed {}", mc.samples, kept.join(" "), mc.seed));
         }
         if self.temperature != 1.0 {
             parts.push(format!("temperature {}", short(self.temperature)));
@@ -242,7 +259,7 @@ mod tests {
         let rate = DynamicSettings { rate: -1.0, ..DynamicSettings::default() };
         assert!(message(|s| s.dynamic = Some(rate)).starts_with("setting `dynamic-rate`: -1 is impossible"));
         assert!(message(|s| s.temperature = 0.0).starts_with("setting `temperature`: 0 is impossible"));
-        let mc = MonteCarloSettings { samples: 5, keep: KeepProb(0.7), seed: 1 };
+        let mc = MonteCarloSettings { samples: 5, keep: KeepProb(0.7), seed: 1, masks: Dropout::default() };
         assert!(message(|s| s.monte_carlo = Some(mc)).contains("does not go together with a cache"));
     }
 

@@ -7,7 +7,7 @@ use crate::compute::Compute;
 use crate::corpus::Split;
 use crate::corpus::{Corpus, CorpusOptions};
 use crate::eval::Evaluator;
-use crate::model::KeepProb;
+use crate::model::{Dropout, KeepProb, Site, Sites};
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
 use crate::spec::ModelSpec;
@@ -54,7 +54,14 @@ fn dynamic(form: DynamicForm) -> DynamicSettings {
 }
 
 fn monte_carlo(keep: f32) -> MonteCarloSettings {
-    MonteCarloSettings { samples: 6, keep: KeepProb(keep), seed: 3 }
+    MonteCarloSettings { samples: 6, keep: KeepProb(keep), seed: 3, masks: Dropout::default() }
+}
+
+/// With a mask for each gate at the sites that `f` makes drop something.
+fn by_site(f: &dyn Fn(&mut Dropout)) -> MonteCarloSettings {
+    let mut masks = Dropout { per_gate: vec![Site::Input, Site::State, Site::Between].into(), ..Dropout::default() };
+    f(&mut masks);
+    MonteCarloSettings { masks, ..monte_carlo(1.0) }
 }
 
 /// All ways of predicting.
@@ -68,6 +75,7 @@ fn all_settings() -> Vec<NeuralSettings> {
         NeuralSettings { dynamic: Some(dynamic(DynamicForm::Rms)), ..plain },
         NeuralSettings { dynamic: Some(dynamic(DynamicForm::Rms)), cache: Some(cache()), ..plain },
         NeuralSettings { monte_carlo: Some(monte_carlo(0.7)), ..plain },
+        NeuralSettings { monte_carlo: Some(by_site(&|masks| masks.state = KeepProb(0.6))), ..plain },
     ]
 }
 
@@ -169,6 +177,39 @@ fn settings_that_change_nothing_give_the_static_evaluation() {
     }
     let dropped = probabilities(NeuralSettings { monte_carlo: Some(monte_carlo(0.5)), ..plain });
     assert!(dropped.iter().zip(&expected).any(|(p, q)| (p / q - 1.0).abs() > 0.1));
+}
+
+#[test]
+fn samples_drop_units_at_the_sites_of_the_training() {
+    let (source, ids) = (source(2, true), text(60));
+    let probabilities = |settings: MonteCarloSettings| {
+        let settings = NeuralSettings { monte_carlo: Some(settings), ..NeuralSettings::default() };
+        Neural::new(&source, &settings).map(|mut predictor| run(&mut predictor, &ids))
+    };
+    let whole = probabilities(monte_carlo(1.0)).unwrap();
+    let half = KeepProb(0.5);
+    let sites: [&dyn Fn(&mut Dropout); 4] =
+        [&|m| m.input = half, &|m| m.state = half, &|m| m.between = half, &|m| m.output = half];
+    let mut found = vec![whole.clone()];
+    for site in sites {
+        found.push(probabilities(by_site(site)).unwrap());
+        // What is shared by all gates is another mask, except where no gates are.
+        let mut shared = by_site(site);
+        shared.masks.per_gate = Sites::default();
+        let shared = probabilities(shared).unwrap();
+        assert_eq!(found.last() == Some(&shared), found.len() == 5);
+    }
+    for (i, j) in (0..found.len()).flat_map(|i| (0..i).map(move |j| (i, j))) {
+        assert_ne!(found[i], found[j], "sites {i} and {j}");
+    }
+    // Drawn at every step in training, held here.
+    let each_step = |masks: &mut Dropout| (masks.output, masks.each_step) = (half, vec![Site::Output].into());
+    assert_eq!(probabilities(by_site(&each_step)).unwrap(), found[4]);
+    // Words are not dropped; the recurrent matrices are of all samples.
+    let words = probabilities(by_site(&|m| (m.word, m.input) = (half, half))).unwrap();
+    assert_eq!(words, found[1]);
+    let error = probabilities(by_site(&|m| m.weights = half)).unwrap_err().to_string();
+    assert!(error.contains("weight drop") && error.contains("--mc-keep"), "{error}");
 }
 
 #[test]

@@ -186,23 +186,23 @@ impl Tuner<'_> {
 
     /// How many units the samples of Monte-Carlo dropout had best keep, starting from `start`. `None` if it was stopped.
     pub fn monte_carlo(&mut self, start: MonteCarloSettings) -> Result<Option<MonteCarloSettings>> {
-        let trial = |tuner: &mut Tuner<'_>, keep: KeepProb, words: usize| {
-            let what = format!("Monte-Carlo dropout: keep {}", keep.0);
-            let settings = MonteCarloSettings { keep, ..start };
-            tuner.score(&what, NeuralSettings { monte_carlo: Some(settings), ..NeuralSettings::default() }, words)
+        let trial = |tuner: &mut Tuner<'_>, settings: MonteCarloSettings, words: usize| {
+            let settings = NeuralSettings { monte_carlo: Some(settings), ..NeuralSettings::default() };
+            tuner.score(&format!("Monte-Carlo dropout: {}", settings.describe()), settings, words)
         };
         let began = Instant::now();
         let mut words = SHORTEST_SAMPLED.min(self.valid.len());
-        let Some(_) = trial(self, start.keep, words)? else { return Ok(None) };
+        let Some(_) = trial(self, start, words)? else { return Ok(None) };
         let per_word = began.elapsed().as_secs_f64() / words.max(1) as f64;
         let most = (self.time.as_secs_f64() / DROPPED.len() as f64 / per_word) as usize;
         words = most.clamp(SHORTEST_SAMPLED, LONGEST_SAMPLED).min(self.valid.len());
         let (mut best, mut least) = (start, f64::INFINITY);
         for share in DROPPED {
             let keep = KeepProb(digits(1.0 - share * (1.0 - f64::from(start.keep.0))) as f32);
-            let Some(score) = trial(self, keep, words)? else { return Ok(None) };
+            let settings = MonteCarloSettings { keep, masks: start.masks.dropping(share), ..start };
+            let Some(score) = trial(self, settings, words)? else { return Ok(None) };
             if score < least {
-                (best.keep, least) = (keep, score);
+                (best, least) = (settings, score);
             }
         }
         Ok(Some(best))

@@ -2,7 +2,7 @@
 
 use super::{CacheSettings, DynamicSettings, MonteCarloSettings};
 use crate::error::{Error, Result};
-use crate::model::KeepProb;
+use crate::model::{Dropout, KeepProb};
 use crate::predictor::recency_cache::RecencySettings;
 use crate::storage::{atomic, files};
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,9 @@ pub struct TunedSettings {
     /// The probability with which the samples of Monte-Carlo dropout keep a unit.
     #[serde(default)]
     pub mc_keep: Option<f32>,
+    /// The same by site, for a model that was trained so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mc_masks: Option<Dropout>,
     /// The recency cache on top of this model alone.
     pub recency: Option<RecencySettings>,
     /// The weights of mixtures whose first member this model is.
@@ -70,14 +73,22 @@ impl TunedSettings {
         if let Some(settings) = stored.dynamic {
             settings.validate().map_err(|e| wrong(e.to_string().replace("\n  try: ", "; possible is ")))?;
         }
-        if let Some(keep) = stored.mc_keep {
-            let settings = MonteCarloSettings { samples: 1, keep: KeepProb(keep), seed: 1 };
+        if stored.mc_keep.is_some() || stored.mc_masks.is_some() {
+            let (keep, masks) = (stored.mc_keep.map_or(KeepProb::ALL, KeepProb), stored.mc_masks.unwrap_or_default());
+            let settings = MonteCarloSettings { samples: 1, keep, seed: 1, masks };
             settings.validate().map_err(|e| wrong(e.to_string().replace("\n  try: ", "; possible is ")))?;
         }
         if let Some(settings) = stored.recency {
             settings.validate().map_err(|e| wrong(e.to_string().replace("\n  try: ", "; possible is ")))?;
         }
         Ok(Some(stored))
+    }
+
+    /// Keeps what was found for Monte-Carlo dropout.
+    pub fn set_monte_carlo(&mut self, found: MonteCarloSettings) {
+        let by_site = !found.masks.is_off();
+        self.mc_masks = by_site.then_some(found.masks);
+        self.mc_keep = (!by_site).then_some(found.keep.0);
     }
 
     /// Writes it into a model's folder.

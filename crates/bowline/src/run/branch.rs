@@ -23,7 +23,7 @@ use std::path::Path;
 const FIXED: [&str; 5] = ["hidden", "layers", "batch", "unroll", "unit_vectors"];
 
 /// Tables of settings of which the same is true.
-const FIXED_TABLES: [&str; 3] = ["data.", "network.", "streams."];
+const FIXED_TABLES: [&str; 4] = ["data.", "network.", "streams.", "topics."];
 
 /// How long a run is and how often it is saved: the steps so far would have been the same.
 const LENGTH: [&str; 5] =

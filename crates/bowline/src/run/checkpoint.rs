@@ -13,6 +13,7 @@ use crate::optim::{Optimizer, slot_names};
 use crate::params::Params;
 use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter};
+use crate::topics::{self, Topics};
 use crate::{layout::Tensor, spec::ModelSpec};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::Path;
@@ -105,7 +106,8 @@ const CONFIG: &str = "bowline.config";
 
 /// Settings that may change between two sessions of a run: they change none of its results. What is at another path is
 /// still known by its hash.
-const FREE: [&str; 4] = ["data.source", "checkpoint.every_seconds", "finish.predictor", "finish.seconds"];
+const FREE: [&str; 5] =
+    ["data.source", "augment.teachers", "checkpoint.every_seconds", "finish.predictor", "finish.seconds"];
 
 /// All that a run has made so far.
 pub(super) struct Made<'a> {
@@ -127,6 +129,9 @@ pub(super) fn save(folder: &RunFolder, config: &Config, made: &Made<'_>) -> Resu
     file.metadata(CONFIG, config.to_toml()?);
     for tensor in params.tensors() {
         file.tensor(&tensor.name, &tensor.shape, params.get(tensor));
+    }
+    if let Some(topics) = params.topics() {
+        file.tensor(topics::TENSOR, &[params.spec().vocab, params.spec().features()], topics.table());
     }
     if let Some(average) = average {
         for tensor in average.tensors() {
@@ -208,14 +213,19 @@ pub(super) fn restore(
         let mut state = State::zeros(spec, config.batch);
         let in_state: Vec<(String, [usize; 2])> =
             state.parts.iter().map(|part| (in_state(part), [config.batch, part.width])).collect();
+        let (of_topics, table) = (spec.input.topics, [spec.vocab, spec.features()]);
         file.expect_exactly(
             tensors
                 .iter()
                 .map(|t| (t.name.as_str(), &t.shape[..]))
                 .chain(besides.iter().map(|(name, t)| (name.as_str(), &t.shape[..])))
-                .chain(in_state.iter().map(|(name, shape)| (name.as_str(), &shape[..]))),
+                .chain(in_state.iter().map(|(name, shape)| (name.as_str(), &shape[..])))
+                .chain(of_topics.map(|_| (topics::TENSOR, &table[..]))),
         )?;
         let mut params = Params::zeros(spec);
+        if let Some(topics) = of_topics {
+            params.set_topics(Topics::read(&file, topics, spec.vocab)?);
+        }
         let mut average = averages.then(|| params.zeros_like());
         let mut optimizer = Optimizer::new(&config.optimizer, &params);
         for tensor in tensors {

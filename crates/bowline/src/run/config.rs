@@ -55,7 +55,7 @@ impl RunConfig {
 
     /// Whether the loss is augmented.
     pub fn augmented(&self) -> bool {
-        self.network().is_some_and(|config| config.model.augmented())
+        self.network().is_some_and(|config| config.augmented())
     }
 
     /// The size's name; `5-gram` and the like for n-grams.

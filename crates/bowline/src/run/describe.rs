@@ -86,6 +86,7 @@ fn augmented(augment: &AugmentConfig) -> String {
     };
     let target = match (augment.target, augment.gradient) {
         (TargetSource::Truth, _) => "the target is the truth",
+        (TargetSource::Teacher, _) => "the target is what the teachers say",
         (TargetSource::Embedding, TargetGradient::Flow) => "gradient flows through the target",
         (TargetSource::Embedding, TargetGradient::Stop) => "gradient stops at the target",
     };

@@ -39,10 +39,9 @@ impl Candidate {
     }
 }
 
-/// Fits it and writes it to the model's folder; none if asked to stop before. (`plain` of the result is of no more digits
-/// than the tuning's pass gives.)
+/// Fits it and writes it to the model's folder; none if asked to stop before. The network alone has the perplexities `plain`.
 pub(super) fn fit(
-    best: &Path,
+    (best, plain): (&Path, [f64; 2]),
     config: &Config,
     corpus: &Corpus,
     compute: &Compute,
@@ -63,8 +62,8 @@ pub(super) fn fit(
         !watch.stop()
     };
     let mut tuner = Tuner { source: &source, valid, time: Duration::ZERO, watch: &mut show };
-    let Some((plain, _, cache)) = tuner.one_pass(None)? else { return Ok(None) };
-    let phrase = Candidate::new(NeuralSettings::default(), &plain.probabilities, &valid_ngrams);
+    let Some((alone, _, cache)) = tuner.one_pass(None)? else { return Ok(None) };
+    let phrase = Candidate::new(NeuralSettings::default(), &alone.probabilities, &valid_ngrams);
     let cached = NeuralSettings { cache: Some(cache.settings), ..NeuralSettings::default() };
     let mut text = Candidate::new(cached, &cache.probabilities, &valid_ngrams);
 
@@ -84,10 +83,10 @@ pub(super) fn fit(
     let Some(network) = read(&source, &text.way.settings, test, "test", &mut show)? else { return Ok(None) };
     let share = text.way.ngrams;
     let mixed: Vec<f64> = network.iter().zip(&test_ngrams).map(|(p, q)| (1.0 - share) * p + share * q).collect();
-    let Estimate { scores, .. } = &ngrams;
+    let Estimate { scores, .. } = ngrams;
     let found = Perplexities {
-        plain: [plain.perplexity, f64::NAN],
-        ngrams: [scores[0].perplexity, scores[1].perplexity],
+        plain,
+        ngrams: scores.map(|score| score.perplexity),
         full: [text.perplexity, perplexity(&mixed)],
     };
     Shipped::new(model.mark(), text.way, phrase.way, found).save(best)?;

@@ -24,6 +24,7 @@ mod own_text;
 mod rewrite;
 mod setup;
 mod summary;
+mod teacher;
 mod train;
 mod true_targets;
 
@@ -108,6 +109,11 @@ fn open_whole(config: &DataConfig) -> Result<Corpus> {
         Some(corpus) => Corpus::open(&data::locate(corpus, &data::Environment::current())?, options),
         None => Corpus::open(Path::new(&config.source), options),
     }
+}
+
+/// Checks that a training with these settings, and so many different words, fits into the memory that is free.
+pub(crate) fn require_memory(config: &Config, vocab: usize) -> Result<()> {
+    memory::require(setup::memory(config, vocab), memory::available())
 }
 
 /// Checks that a corpus is long enough for the settings.

@@ -5,8 +5,9 @@ use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
 use super::summary::{Summary, Timing};
+use super::teacher::{self, Teachers};
 use super::true_targets::TrueTargets;
-use super::{check_length, describe, finish, kneser_ney, memory, open_corpus, rewrite, setup};
+use super::{check_length, describe, finish, kneser_ney, open_corpus, require_memory, rewrite, setup};
 use crate::batch::{Streams, Window};
 use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
@@ -19,9 +20,10 @@ use crate::model_folder::{Contents, ModelFolder};
 use crate::optim::{self, Optimizer, OptimizerKind, Place, ScheduleKind};
 use crate::paper;
 use crate::params::Params;
-use crate::predictor::{Perplexities, Shipped};
+use crate::predictor::Shipped;
 use crate::rng::{Purpose, Stream, unit};
 use crate::storage::atomic;
+use crate::topics::lda;
 use bowline_demo::Truth;
 use bowline_kernels::{Isa, Team, model_name};
 use std::path::Path;
@@ -41,6 +43,8 @@ pub trait Watch {
     fn event(&mut self, event: &Event);
     /// A step has been done.
     fn progress(&mut self, progress: &Progress);
+    /// The number of epochs was changed on the way.
+    fn planned(&mut self, _epochs: u32) {}
     /// Work after the training: what is being done, and the share of it that is done.
     fn phase(&mut self, _what: &str, _share: f64) {}
     /// Something a person should know that is not part of the log.
@@ -77,7 +81,8 @@ pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watc
     }
     let corpus = open_corpus(&config.data)?;
     check_length(config, &corpus)?;
-    memory::require(setup::memory(config, corpus.vocabulary.len()), memory::available())?;
+    require_memory(config, corpus.vocabulary.len())?;
+    let config = &teacher::recorded(config, &corpus.vocabulary)?;
     folder.create()?;
     let _lock = folder.lock()?;
     watch.begin(folder.dir())?;
@@ -99,7 +104,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     config.check_cpu(session.isa)?;
     let corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
-    memory::require(setup::memory(&config, corpus.vocabulary.len()), memory::available())?;
+    require_memory(&config, corpus.vocabulary.len())?;
     let spec = config.spec(corpus.vocabulary.len());
     let restored = checkpoint::restore(&folder, &spec, &config, &corpus)?;
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
@@ -139,6 +144,8 @@ struct Trainer<'a> {
     true_targets: Option<TrueTargets>,
     /// The same of the validation text, to measure an estimated `y~` by.
     yardstick: Option<TrueTargets>,
+    /// The models that say what `y~` is, where they do.
+    teachers: Option<Teachers>,
 }
 
 impl<'a> Trainer<'a> {
@@ -162,6 +169,10 @@ impl<'a> Trainer<'a> {
                     Position { epoch: 1, first_epoch: 1, data_sha256: hashes(corpus), ..Position::default() };
                 let mut params = setup::initial(config, corpus.vocabulary.len());
                 setup::constrain(config, &compute, &mut params);
+                if config.network.topics {
+                    let (ids, eos, vocab) = (&corpus.train.ids, corpus.vocabulary.eos(), corpus.vocabulary.len());
+                    params.set_topics(lda::fit(ids, eos, vocab, &config.topics, config.seed));
+                }
                 let average = (config.average > 0.0).then(|| params.clone());
                 let optimizer = Optimizer::new(&config.optimizer, &params);
                 (params, average, optimizer, State::zeros(&spec, config.batch), position)
@@ -177,6 +188,7 @@ impl<'a> Trainer<'a> {
         Ok(Trainer {
             true_targets: targets_of(TargetSource::Truth, &corpus.train)?,
             yardstick: targets_of(TargetSource::Embedding, &corpus.valid)?,
+            teachers: Teachers::new(config, corpus, &compute)?,
             gradient: params.zeros_like(),
             state_before: state.clone(),
             masks: Masks::new(&spec, config.batch),
@@ -262,7 +274,9 @@ impl<'a> Trainer<'a> {
         while self.position.window < windows {
             streams.read(self.position.window, &mut window);
             let begin = Instant::now();
-            self.give_true_targets(streams, &window);
+            if !self.give_targets(streams, &window, watch) {
+                return Ok(false);
+            }
             let Some(norm) = self.step(&window, watch)? else {
                 return Ok(false);
             };
@@ -279,15 +293,22 @@ impl<'a> Trainer<'a> {
         Ok(true)
     }
 
-    /// Where `y~` is the truth, lays it beside the words of the window.
-    fn give_true_targets(&mut self, streams: &Streams<'_>, window: &Window) {
-        let augments = self.config.augments(self.position.training());
-        let Some(targets) = self.true_targets.as_ref().filter(|_| augments) else { return };
-        let vocab = self.params.spec().vocab;
-        let rows = self.network.given_targets(window.targets.len());
-        for (row, y) in rows.chunks_exact_mut(vocab).enumerate() {
-            targets.fill(streams.target_position(self.position.window, row), self.config.augment.tau, y);
+    /// Where `y~` is the truth, or the teachers', lays it beside the words of the window; false if asked to stop before.
+    fn give_targets(&mut self, streams: &Streams<'_>, window: &Window, watch: &dyn Watch) -> bool {
+        if !self.config.augments(self.position.training()) {
+            return true;
         }
+        let (rows, vocab) = (window.targets.len(), self.params.spec().vocab);
+        if let Some(teachers) = &mut self.teachers {
+            let place = (self.position.epoch, self.position.window);
+            return teachers.fill(streams, place, self.network.given_targets(rows), &|| watch.stop());
+        }
+        if let Some(targets) = &self.true_targets {
+            for (row, y) in self.network.given_targets(rows).chunks_exact_mut(vocab).enumerate() {
+                targets.fill(streams.target_position(self.position.window, row), self.config.augment.tau, y);
+            }
+        }
+        true
     }
 
     /// One training step. Returns the gradient's norm, or nothing if asked to stop in the middle: then all is as before.
@@ -407,6 +428,7 @@ impl<'a> Trainer<'a> {
         let position = &self.position;
         let epochs_after = f64::from(self.config.total_epochs().saturating_sub(position.epoch));
         let steps_left = (epoch_steps - position.window) as f64 + epochs_after * epoch_steps as f64;
+        let after = if self.config.finish.predictor { self.config.finish.seconds } else { 0.0 };
         let words_left = steps_left * (self.config.batch * self.config.unroll) as f64;
         Progress {
             epoch: position.epoch,
@@ -419,7 +441,7 @@ impl<'a> Trainer<'a> {
             learning_rate: self.learning_rate(),
             gradient_norm,
             words_per_second: self.clock.speed,
-            eta_seconds: words_left / self.clock.speed.max(1e-9) + (epochs_after + 1.0) * self.clock.validation,
+            eta_seconds: words_left / self.clock.speed.max(1e-9) + (epochs_after + 1.0) * self.clock.validation + after,
         }
     }
 
@@ -494,10 +516,11 @@ impl<'a> Trainer<'a> {
         let weights_sha256 = self.save_best(Some((valid.perplexity, test.perplexity)))?;
         let mut predictor = None;
         if self.config.finish.predictor {
-            let Some(fitted) = finish::fit(&self.folder.best(), self.config, corpus, &self.compute, watch)? else {
+            let (best, plain) = (self.folder.best(), [valid.perplexity, test.perplexity]);
+            predictor = finish::fit((&best, plain), self.config, corpus, &self.compute, watch)?;
+            if predictor.is_none() {
                 return Ok(None);
-            };
-            predictor = Some(Perplexities { plain: [valid.perplexity, test.perplexity], ..fitted });
+            }
         }
         let best_epoch = self.position.best.map_or(0, |best| best.epoch);
         let ended = self.position.ended.clone().unwrap_or_default();

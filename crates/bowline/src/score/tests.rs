@@ -2,7 +2,7 @@ use super::*;
 use crate::compute::Compute;
 use crate::eval::Evaluator;
 use crate::loaded_model::LoadedModel;
-use crate::model::KeepProb;
+use crate::model::{Dropout, KeepProb};
 use crate::ngram::NgramModel;
 use crate::params::Params;
 use crate::predictor::recency_cache::RecencySettings;
@@ -267,7 +267,7 @@ fn ensembles(params: &LoadedModel) -> Vec<Ensemble> {
     let way = NeuralSettings::default();
     let cache = Some(CacheSettings { window: 30, theta: 0.5, lambda: 0.3 });
     let dynamic = Some(DynamicSettings { segment: 7, rate: 0.2, ..DynamicSettings::of(DynamicForm::Sgd) });
-    let monte_carlo = Some(MonteCarloSettings { samples: 3, keep: KeepProb(0.7), seed: 1 });
+    let monte_carlo = Some(MonteCarloSettings { samples: 3, keep: KeepProb(0.7), seed: 1, masks: Dropout::default() });
     let ways = [
         NeuralSettings { temperature: 1.3, ..way },
         NeuralSettings { cache, ..way },

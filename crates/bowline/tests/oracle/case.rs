@@ -2,7 +2,7 @@
 //! exactly, so that an f32 implementation can start from the very same numbers.
 
 use super::{Augment, Masks, Output, Pass, State, Window};
-use bowline::spec::ModelSpec;
+use bowline::spec::{ModelSpec, Unit};
 
 /// A pass that owns its parts, and the weights.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct Case {
     pub masks: Option<Masks>,
     /// Activation regularisation.
     pub activity: [f64; 2],
+    /// Features of the words, or none.
+    pub features: Vec<Vec<f64>>,
 }
 
 impl Case {
@@ -47,7 +49,7 @@ impl Case {
             let layers: Vec<Vec<f64>> = spec.layers.iter().map(|layer| mask(layer.units)).collect();
             Masks::held(steps, &input, &layers)
         });
-        Case { spec: spec.clone(), params, window, state, masks, activity: [0.0; 2] }
+        Case { spec: spec.clone(), params, window, state, masks, activity: [0.0; 2], features: Vec::new() }
     }
 
     /// The pass over the window.
@@ -59,6 +61,7 @@ impl Case {
             masks: self.masks.as_ref(),
             augment,
             activity: self.activity,
+            features: &self.features,
         }
     }
 
@@ -71,15 +74,47 @@ impl Case {
         let widths: Vec<usize> = self.spec.layers.iter().map(|layer| layer.units).collect();
         let mut of_layers = || -> Vec<Vec<f64>> { widths.iter().map(|&width| mask(width)).collect() };
         let (states, outputs) = (of_layers(), of_layers());
-        let projection = if self.spec.output.projection.is_some() { mask(self.spec.width()) } else { Vec::new() };
-        self.masks = Some(Masks { input: mask(self.spec.input.width), states, outputs, projection });
+        let projection = if self.spec.output.projection.is_some() { mask(self.spec.projected()) } else { Vec::new() };
+        let input = mask(self.spec.input.width);
+        let (gate_inputs, gate_states) = (Vec::new(), Vec::new());
+        self.masks = Some(Masks { input, states, outputs, projection, gate_inputs, gate_states });
         self.activity = [0.7, 0.4];
         self
+    }
+
+    /// The same with another mask for each gate that consumes a layer's input or state.
+    pub fn by_gate(self, keep: f64, seed: u64) -> Case {
+        let mut case = self.by_site(keep, seed);
+        let (rows, mut random) = (case.window.steps * case.window.batch, Random::new(seed + 1));
+        let mut of_layers = |width: &dyn Fn(usize) -> usize| -> Vec<Vec<Vec<f64>>> {
+            let mut mask = |n: usize| (0..n).map(|_| if random.unit() < keep { 1.0 / keep } else { 0.0 }).collect();
+            let layers = case.spec.layers.iter().enumerate();
+            layers.map(|(l, layer)| (0..gates(layer.unit)).map(|_| mask(rows * width(l))).collect()).collect()
+        };
+        let mut gate_inputs = of_layers(&|l| case.spec.inputs(l));
+        case.spec.layers.iter().zip(&mut gate_inputs).filter(|(layer, _)| layer.direct).for_each(|(_, m)| m.clear());
+        let gate_states = of_layers(&|l| case.spec.layers[l].units);
+        let shared = case.masks.take().unwrap();
+        let mut outputs = vec![Vec::new(); case.spec.layers.len()];
+        outputs[case.spec.layers.len() - 1] = shared.outputs[case.spec.layers.len() - 1].clone();
+        let states = vec![Vec::new(); case.spec.layers.len()];
+        case.masks = Some(Masks { input: Vec::new(), states, outputs, gate_inputs, gate_states, ..shared });
+        case
     }
 
     /// Runs the pass with the case's weights.
     pub fn run(&self, augment: Option<Augment>) -> Output {
         self.pass(augment).run(&self.params)
+    }
+}
+
+/// Gates of a unit.
+pub fn gates(unit: Unit) -> usize {
+    match unit {
+        Unit::Lstm { .. } => 4,
+        Unit::Gru => 3,
+        Unit::Highway { .. } => 2,
+        Unit::Rnn { .. } | Unit::Deep { .. } => 1,
     }
 }
 

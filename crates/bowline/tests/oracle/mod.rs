@@ -24,6 +24,7 @@ pub mod case;
 pub mod layout;
 pub mod loss;
 pub mod sgd;
+pub mod topics;
 pub mod unit;
 
 use bowline::spec::{LayerSpec, ModelSpec};
@@ -55,6 +56,10 @@ pub struct Masks {
     pub outputs: Vec<Vec<f64>>,
     /// (T, B, p): on the projection.
     pub projection: Vec<f64>,
+    /// (T, B, d_x) for each layer and gate: on the layer's input where that gate consumes it; or empty.
+    pub gate_inputs: Vec<Vec<Vec<f64>>>,
+    /// (T, B, d) for each layer and gate, in the place of `states`; or empty.
+    pub gate_states: Vec<Vec<Vec<f64>>>,
 }
 
 impl Masks {
@@ -62,7 +67,8 @@ impl Masks {
     pub fn held(steps: usize, input: &[f64], layers: &[Vec<f64>]) -> Masks {
         let all = |mask: &[f64]| mask.repeat(steps);
         let layers: Vec<Vec<f64>> = layers.iter().map(|mask| all(mask)).collect();
-        Masks { input: all(input), states: layers.clone(), outputs: layers, projection: Vec::new() }
+        let (outputs, projection, none) = (layers.clone(), Vec::new(), Vec::new());
+        Masks { input: all(input), states: layers, outputs, projection, gate_inputs: none.clone(), gate_states: none }
     }
 }
 
@@ -132,6 +138,8 @@ pub struct Pass<'a> {
     /// Activation regularisation: the weights of `T mean(y^2)` and of `T mean((h_t - h_{t-1})^2)`, where `y` is the last layer's
     /// output with its mask and `h` without.
     pub activity: [f64; 2],
+    /// `[t * batch + b]`: features beside the word vectors and beside what the classifier sees; empty if there are none.
+    pub features: &'a [Vec<f64>],
 }
 
 /// Everything the forward pass computed.
@@ -225,6 +233,8 @@ impl Pass<'_> {
                 // Equation 2.1: x_t = L y*_{t-1}, then its mask.
                 let x = layout.word_vector(params, self.window.inputs[at]);
                 let mut below = times(x, &self.row(|m| &m.input, at, x.len()));
+                let features = self.features.get(at).map_or(&[][..], |f| f);
+                below.extend(features);
                 // Equation 2.2: h_t = f(x_t, h_{t-1}), one layer above the other.
                 let (mut column, mut parts) = (Vec::new(), &mut state.parts[..]);
                 for (l, layer) in self.spec.layers.iter().enumerate() {
@@ -232,8 +242,13 @@ impl Pass<'_> {
                     parts = above;
                     let stream = b * layer.units..(b + 1) * layer.units;
                     let before: Vec<Vec<f64>> = of_layer.iter().map(|part| part[stream.clone()].to_vec()).collect();
-                    let mask = self.row(|m| &m.states[l], at, layer.units);
-                    let step = unit::step(&layout, layer, l, params, &Read { x: &below, state: &before, mask: &mask });
+                    let input_masks = self.by_gate(|m| m.gate_inputs.get(l), at, below.len());
+                    let mut masks = self.by_gate(|m| m.gate_states.get(l), at, layer.units);
+                    if masks.is_empty() {
+                        masks.push(self.row(|m| &m.states[l], at, layer.units));
+                    }
+                    let read = Read { x: &below, input_masks: &input_masks, state: &before, masks: &masks };
+                    let step = unit::step(&layout, layer, l, params, &read);
                     let after = step.state();
                     for (part, values) in of_layer.iter_mut().zip(&after) {
                         part[stream.clone()].copy_from_slice(values);
@@ -243,6 +258,7 @@ impl Pass<'_> {
                 }
                 outputs.push(below.clone());
                 projections.push(self.project(&layout, params, &mut below, at));
+                below.extend(features);
                 let target = self.window.targets[at];
                 predictions.push(Prediction::forward(&layout, params, target_params, below, target, self.augment));
                 steps.push(column);
@@ -264,6 +280,8 @@ impl Pass<'_> {
             for t in (0..self.window.steps).rev() {
                 let at = t * self.window.batch + b;
                 let mut d_above = forward.predictions[at].backward(&layout, params, weight, &mut gradient);
+                // Features are constants.
+                d_above.truncate(self.spec.projected());
                 if let Some((product, y)) = &forward.projections[at] {
                     d_above = self.project_back(&layout, params, (product, y), &d_above, at, &mut gradient);
                 }
@@ -285,7 +303,7 @@ impl Pass<'_> {
     /// `f(P h + b)` in the place of `h`, with its mask; what the way back needs is returned.
     fn project(&self, layout: &Layout, params: &[f64], h: &mut Vec<f64>, at: usize) -> Option<(Product, Vec<f64>)> {
         let spec = self.spec.output.projection.as_ref()?;
-        let product = Product::new(layout.place("projection.weight"), h.clone());
+        let product = Product::new(layout.place("projection.weight"), h, &[]);
         let bias = layout.find("projection.bias").map_or(vec![0.0; spec.width], |bias| params[bias].to_vec());
         let a = sum(&[&product.value(params), &bias]);
         let y: Vec<f64> = a.iter().map(|&a| activation(spec.activation, a)).collect();
@@ -309,6 +327,12 @@ impl Pass<'_> {
             add(&mut gradient[bias], &d_a);
         }
         product.backward(params, &d_a, gradient)
+    }
+
+    /// The `width` values at a position of a layer's masks, gate by gate; none if it has none.
+    fn by_gate(&self, masks: impl Fn(&Masks) -> Option<&Vec<Vec<f64>>>, at: usize, width: usize) -> Vec<Vec<f64>> {
+        let gates = self.masks.and_then(masks).into_iter().flatten();
+        gates.map(|mask| mask[at * width..][..width].to_vec()).collect()
     }
 
     /// A mask's `width` values at a position; ones without masks.

@@ -18,6 +18,8 @@ pub fn run(options: &TrainOptions, budget: Budget, session: Session) -> anyhow::
     let mut notes = Vec::new();
     let mut data = DataConfig { source: source(&options.data), ..DataConfig::default() };
     fit::data_for_anybody(options, &mut data, &mut notes)?;
+    let ngrams = NgramConfig::new(run::DEFAULT_ORDER, data.clone());
+    ngrams.validate()?;
     let corpus = run::open_corpus(&data)?;
     let words = [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.ids.len());
     let seconds = budget.seconds(words[0]);
@@ -25,7 +27,7 @@ pub fn run(options: &TrainOptions, budget: Budget, session: Session) -> anyhow::
     let mut chosen = vec![format!("precision={}", bowline_kernels::Precision::from(precision).name())];
     chosen.extend(options.settings.iter().cloned());
     let facts = Facts {
-        data: data.clone(),
+        data,
         words,
         vocab: corpus.vocabulary.len(),
         seconds: (seconds - begin.elapsed().as_secs_f64()).max(0.0),
@@ -47,9 +49,8 @@ pub fn run(options: &TrainOptions, budget: Budget, session: Session) -> anyhow::
     match plan? {
         Plan::Ngrams { why } => {
             notes.push(format!("budget {asked}: {why}; a Kneser-Ney model instead"));
-            let config = NgramConfig::new(run::DEFAULT_ORDER, data);
             let mut watch = Terminal::new(Interrupt::listen(), "").saying(notes);
-            report(&options.out, run::start_ngram(&options.out, &config, session, &mut watch)?, options.json)
+            report(&options.out, run::start_ngram(&options.out, &ngrams, session, &mut watch)?, options.json)
         }
         Plan::Network(planned) => {
             notes.push(format!("budget {asked}; {}", planned.describe(facts.vocab)));

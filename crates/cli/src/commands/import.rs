@@ -6,6 +6,7 @@ use crate::screen::stdout;
 use crate::terminal::{grouped, note};
 use anyhow::bail;
 use bowline::config::ModelKind;
+use bowline::spec::Activation;
 use bowline_interop::import::{self, Names, Request};
 use clap::Args;
 use serde_json::json;
@@ -31,7 +32,7 @@ fn check_form(path: &Path) -> anyhow::Result<()> {
 
 #[derive(Args)]
 pub struct ImportOptions {
-    /// The weights of an nn.Embedding, nn.LSTM and nn.Linear, saved as safetensors
+    /// The weights of an nn.Embedding, an nn.LSTM, nn.GRU or nn.RNN, and an nn.Linear, saved as safetensors
     #[arg(value_name = "FILE.safetensors")]
     pub weights: PathBuf,
     /// The words, one per line, in the order of the word vectors
@@ -43,18 +44,34 @@ pub struct ImportOptions {
     /// What stands before every name in the file, such as `module.`
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub prefix: String,
-    /// A name in the file that is another one: encoder, rnn, decoder, or a tensor such as decoder.weight
+    /// A name in the file that is another one: encoder, rnn, projection, decoder, or a tensor such as decoder.weight
     #[arg(long, value_name = "OURS=THEIRS")]
     pub map: Vec<String>,
-    /// The kind of model [default: re if the classifier is the embedding, else vd-lstm]
+    /// The kind of model [default: re or vd-lstm if it is like the paper's, tied or not, else lstm, gru or rnn]
     #[arg(long, value_parser = crate::options::networks())]
     pub model: Option<ModelName>,
+    /// What an nn.RNN computes
+    #[arg(long, value_name = "NAME", default_value = "tanh", value_parser = ["tanh", "sigmoid", "relu"])]
+    pub activation: String,
+    /// What is computed of the projection, an nn.Linear before the last one
+    #[arg(long, value_name = "NAME", default_value = "linear", value_parser = ["linear", "tanh", "sigmoid", "relu"])]
+    pub projection_activation: String,
     /// Lower-case text for this model and split words from their punctuation
     #[arg(long)]
     pub tokenize: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// One of the names that the options take.
+fn activation(name: &str) -> Activation {
+    match name {
+        "tanh" => Activation::Tanh,
+        "sigmoid" => Activation::Sigmoid,
+        "relu" => Activation::Relu,
+        _ => Activation::Linear,
+    }
 }
 
 pub fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
@@ -64,6 +81,8 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
         vocabulary: &options.vocab,
         names: Names::new(&options.prefix, &options.map)?,
         model: options.model.map(ModelKind::try_from).transpose()?.map(ModelKind::name),
+        activation: activation(&options.activation),
+        projection_activation: activation(&options.projection_activation),
         tokenize: options.tokenize,
     };
     let imported = import::import(&request, &options.out)?;

@@ -6,6 +6,7 @@ use crate::options::Threads;
 use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
+use bowline::explain::{Explanation, TopicShare, explain};
 use bowline::loaded_model::likeliest;
 use bowline::predictor::{Reads, check_logprobs};
 use clap::Args;
@@ -24,6 +25,9 @@ pub struct NextOptions {
     /// How many words to show
     #[arg(short, value_name = "N", default_value_t = 10)]
     pub k: usize,
+    /// Show why: the topics of the phrase, for a model that has them
+    #[arg(long)]
+    pub explain: bool,
     /// Mix in another model; may be given several times
     #[arg(long = "with", value_name = "MODEL")]
     pub others: Vec<PathBuf>,
@@ -44,15 +48,20 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
     // The phrase stands at the beginning of a sentence: an `<eos>` is read before it.
     let vocabulary = &model.vocabulary;
     let mut predictor = setup.predictor()?;
-    predictor.observe(&[&[vocabulary.eos()], &phrase.ids[..]].concat());
+    let read = [&[vocabulary.eos()], &phrase.ids[..]].concat();
+    let explanation = options.explain.then(|| explain(model, &read)).transpose()?;
+    predictor.observe(&read);
     let mut distribution = vec![0.0; predictor.vocab()];
     predictor.distribution(&mut distribution);
     check_logprobs(&options.model, distribution.iter().map(|&p| f64::from(p).ln()))?;
     let next = likeliest(vocabulary, &distribution, options.k);
     if options.json {
-        print_json(
-            &json!({"phrase": options.phrase, "model": setup.ensemble.name(), "next": next, "unseen": phrase.unseen}),
-        )?;
+        let mut answer =
+            json!({"phrase": options.phrase, "model": setup.ensemble.name(), "next": next, "unseen": phrase.unseen});
+        if let Some(explanation) = explanation {
+            answer["explanation"] = serde_json::to_value(explanation)?;
+        }
+        print_json(&answer)?;
         return Ok(ExitCode::SUCCESS);
     }
     for word in &phrase.unseen {
@@ -65,5 +74,18 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
         let bar = "#".repeat((30.0 * candidate.probability / largest).round() as usize);
         writeln!(stdout(), "{:<widest$}  {:.4}  {bar}", printable(&candidate.word), candidate.probability)?;
     }
+    if let Some(explanation) = explanation {
+        show(&explanation)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why these words, for people.
+fn show(explanation: &Explanation) -> anyhow::Result<()> {
+    let mut out = stdout();
+    writeln!(out, "\nthe text is about")?;
+    for TopicShare { topic, share, words } in &explanation.topics {
+        writeln!(out, "{:>4.0}%  topic {topic}: {}", 100.0 * share, printable(&words.join(", ")))?;
+    }
+    Ok(())
 }

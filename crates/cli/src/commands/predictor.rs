@@ -5,7 +5,7 @@ mod setup;
 
 use bowline::Error;
 use bowline::loaded_model::LoadedModel;
-use bowline::model::KeepProb;
+use bowline::model::{Dropout, KeepProb};
 use bowline::predictor::recency_cache::RecencySettings;
 use bowline::predictor::{
     CacheSettings, DynamicForm, DynamicSettings, Mix, MonteCarloSettings, NeuralSettings, TunedSettings,
@@ -143,12 +143,16 @@ impl PredictorOptions {
         stored: Option<&TunedSettings>,
         samples: usize,
     ) -> bowline::Result<MonteCarloSettings> {
-        let known = self.mc_keep.or(stored.and_then(|s| s.mc_keep)).map(KeepProb);
-        let keep = known.or_else(|| model.trained_keep()).ok_or_else(|| {
+        let found = stored.and_then(|s| match s.mc_masks {
+            Some(masks) => Some((KeepProb::ALL, masks)),
+            None => s.mc_keep.map(|keep| (KeepProb(keep), Dropout::default())),
+        });
+        let known = self.mc_keep.map(|keep| (KeepProb(keep), Dropout::default())).or(found);
+        let (keep, masks) = known.or_else(|| model.trained_dropout()).ok_or_else(|| {
             let problem = "the model's folder does not say with which probability units were kept in training";
             Error::config("mc-keep", problem, "--mc-keep with that probability; the paper's small models have 0.7")
         })?;
-        Ok(MonteCarloSettings { samples, keep, seed: self.mc_seed })
+        Ok(MonteCarloSettings { samples, keep, seed: self.mc_seed, masks })
     }
 
     /// How one model predicts.
@@ -168,7 +172,10 @@ impl PredictorOptions {
             Some(0) => None,
             Some(samples) if model.params().is_some() => Some(self.monte_carlo(model, stored, samples)?),
             // An n-gram model has nothing to drop: beside a network it is left out, alone it is refused.
-            Some(samples) => Some(MonteCarloSettings { samples, keep: KeepProb(1.0), seed: self.mc_seed }),
+            Some(samples) => {
+                let (keep, masks) = (KeepProb::ALL, Dropout::default());
+                Some(MonteCarloSettings { samples, keep, seed: self.mc_seed, masks })
+            }
             None => None,
         };
         let temperature = match self.temperature.as_deref() {

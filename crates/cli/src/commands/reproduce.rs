@@ -16,7 +16,7 @@ use bowline::{data, subspace};
 use bowline_demo::{self as demo, Truth};
 use bowline_kernels::{Isa, Team};
 use bowline_report::RunRecord;
-use bowline_reproduce::{self as reproduce, Cell, Choice, Experiment, Results};
+use bowline_reproduce::{self as reproduce, Cell, Choice, Experiment, Joined, Results};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::Write;
@@ -39,6 +39,9 @@ pub struct ReproduceOptions {
     /// Models to run [default: all four]
     #[arg(long, value_parser = crate::options::networks(), value_delimiter = ',')]
     models: Vec<ModelName>,
+    /// Systems to run (table3): names of `bowline recipes`, rnn-lda+kn5+cache, 4-small-real [default: the paper's models]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
     /// Runs of each cell, with seeds that follow each other [default: 3 for figure1, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
@@ -130,7 +133,8 @@ struct CellAnswer {
 
 pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::from(options.experiment);
-    let cells = reproduce::cells(experiment, &choice(options, experiment)?)?;
+    let choice = choice(options, experiment)?;
+    let cells = reproduce::cells(experiment, &choice)?;
     // Every folder is looked at before anything is run: one that holds something else is found out now, not in a day.
     let record = |cell: &Cell| read(options, experiment, cell);
     let records = cells.iter().map(record).collect::<bowline::Result<Vec<_>>>()?;
@@ -143,7 +147,13 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
         note(format_args!("go on with: bowline reproduce {name} --out {} (and the same options)", shell(&options.out)));
         return Ok(ExitCode::from(130));
     }
-    let results = gather(options, experiment, &cells)?;
+    if !options.no_run {
+        join(options, &choice)?;
+    }
+    let mut results = gather(options, experiment, &cells)?;
+    if experiment == Experiment::Table3 {
+        results.systems = reproduce::rows(&options.out, &reproduce::label(&choice))?;
+    }
     let (page, machine) = reproduce::page(experiment, &results);
     let dir = options.out.join(format!("{}-report", experiment.name()));
     page.write(&dir)?;
@@ -170,6 +180,10 @@ fn read(options: &ReproduceOptions, experiment: Experiment, cell: &Cell) -> bowl
 }
 
 fn choice(options: &ReproduceOptions, experiment: Experiment) -> anyhow::Result<Choice> {
+    if !options.only.is_empty() && experiment != Experiment::Table3 {
+        let advice = "`bowline reproduce table3 --only NAME`; other experiments have `--models`";
+        return Err(bowline::Error::config("only", "this experiment has no systems to choose from", advice).into());
+    }
     let sizes = if options.sizes.is_empty() { vec![SizeName::Small] } else { options.sizes.clone() };
     let data = options.data.iter().map(|data| bowline::run::fit::source(data)).collect();
     let models = options.models.iter().map(|&model| model.try_into()).collect::<bowline::Result<Vec<ModelKind>>>()?;
@@ -177,6 +191,7 @@ fn choice(options: &ReproduceOptions, experiment: Experiment) -> anyhow::Result<
         sizes: sizes.into_iter().map(Into::into).collect(),
         data: if options.data.is_empty() { vec!["ptb".to_owned()] } else { data },
         models: if models.is_empty() { ModelKind::ALL.to_vec() } else { models },
+        only: options.only.clone(),
         runs: options.runs.unwrap_or(if experiment == Experiment::Figure1 { 3 } else { 1 }),
         seed: options.seed,
         epochs: options.epochs,
@@ -240,6 +255,31 @@ fn said(outcome: Outcome) {
     if let Outcome::Finished(summary) = outcome {
         note(format_args!("{}: valid {:.2}, test {:.2}", summary.model, summary.valid, summary.test));
     }
+}
+
+/// Joins the trained cells of the systems that are made of several.
+fn join(options: &ReproduceOptions, choice: &Choice) -> anyhow::Result<()> {
+    let systems: Vec<Joined> = choice.only.iter().filter_map(|name| reproduce::joined(name)).collect();
+    if systems.is_empty() {
+        return Ok(());
+    }
+    let (config, folder) = reproduce::ngrams(choice);
+    let session = Session { threads: options.threads.get(), isa: Isa::detect() };
+    let (dir, mut watch) = (options.out.join(&folder), Terminal::new(Interrupt::listen(), &folder));
+    if systems.iter().any(|system| system.has_ngrams()) {
+        match dir.join("config.toml").exists() {
+            true => run::resume(&dir, session, &mut watch)?,
+            false => run::start_ngram(&dir, &config, session, &mut watch)?,
+        };
+    }
+    let corpus = run::open_corpus(&config.data)?;
+    let team = Arc::new(Team::new(session.threads));
+    for system in systems {
+        note(format_args!("{}: weights and cache are found on the validation split", system.name()));
+        let found = reproduce::join(system, choice, &options.out, &corpus, &team)?;
+        note(format_args!("{}: valid {:.2}, test {:.2}", system.name(), found.valid, found.test));
+    }
+    Ok(())
 }
 
 /// What would be run, with the time it would take by a short measurement of each kind of cell.

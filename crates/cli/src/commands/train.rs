@@ -16,7 +16,7 @@ use bowline::run::{self, NgramConfig, Outcome, Session};
 use bowline_interop::tensorboard::TensorBoard;
 use bowline_kernels::Isa;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
@@ -66,6 +66,9 @@ fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
     if let Some(survey) = fit::data(options, &mut config.data, &mut notes)? {
         fit::network(options, &mut config, &survey, &mut notes);
     }
+    // Absolute, so that `resume` finds them from anywhere.
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
+    config.augment.teachers.extend(options.teachers.iter().map(absolute));
     let mut config = config.with(&options.settings)?;
     if options.second_training && config.second_training_epochs == 0 {
         config.second_training_epochs = config.epochs;
@@ -85,6 +88,7 @@ fn ngram_config(options: &TrainOptions) -> anyhow::Result<(NgramConfig, Vec<Stri
         ("--second-training", options.second_training),
         ("--set", !options.settings.is_empty()),
         ("--tensorboard", options.tensorboard),
+        ("--teacher", !options.teachers.is_empty()),
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
         bail!(

@@ -183,6 +183,10 @@ impl Watch for Terminal {
         }
     }
 
+    fn planned(&mut self, epochs: u32) {
+        self.epochs = epochs;
+    }
+
     fn phase(&mut self, what: &str, share: f64) {
         self.bar = None;
         self.phase.get_or_insert_with(Bar::new).show(what, share);

@@ -31,6 +31,8 @@ impl Place {
             vocabulary: &vocabulary,
             names: Names::default(),
             model: None,
+            activation: Activation::Tanh,
+            projection_activation: Activation::Linear,
             tokenize: false,
         };
         change(&mut request);
@@ -146,6 +148,41 @@ fn a_model_of_our_own_comes_back_with_the_same_bytes() {
         fs::write(place.path("words.txt"), WORDS.replace("cat", "dog")).unwrap();
         let message = place.refused(|_| ());
         assert!(message.starts_with("DIR/words.txt: the words have the SHA-256 "), "{message}");
+    }
+}
+
+/// Layers of any width of the units that PyTorch has, with a projection, tied with a bias; and without, not tied.
+#[test]
+fn every_unit_and_width_comes_back_with_the_same_bytes() {
+    let units = [
+        ("lstm", Unit::Lstm { coupled: false }),
+        ("gru", Unit::Gru),
+        ("rnn", Unit::Rnn { activation: Activation::Relu }),
+    ];
+    for ((model, unit), projected) in units.into_iter().flat_map(|unit| [(unit, false), (unit, true)]) {
+        let place = Place::new();
+        let projection = ProjectionSpec { width: 3, activation: Activation::Sigmoid, bias: true };
+        let output = OutputSpec { projection: projected.then_some(projection), tied: projected, bias: projected };
+        let layers = [5, 2].map(|units| LayerSpec::new(unit, units)).to_vec();
+        let spec = ModelSpec { vocab: V, input: InputSpec { width: 3, topics: None }, layers, output };
+        let mut params = Params::zeros(&spec);
+        params.data_mut().iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 - 40.0) / 7.0);
+        let metadata = vec![("tokenize".to_owned(), "false".to_owned())];
+        let contents = Contents { model, params: &params, vocabulary: WORDS, metadata, card: &ModelCard::default() };
+        ModelFolder::save(place.path("ours"), &contents).unwrap();
+        fs::copy(place.path("ours").join(WEIGHTS), place.path("weights.safetensors")).unwrap();
+        let imported = place.import(|request| {
+            request.activation = Activation::Relu;
+            request.projection_activation = Activation::Sigmoid;
+        });
+        assert_eq!(imported.unwrap().spec, spec);
+        for name in [WEIGHTS, VOCABULARY, "config.json"] {
+            let [ours, back] = ["ours", "out"].map(|folder| fs::read(place.path(folder).join(name)).unwrap());
+            assert!(ours == back, "{name}, {model}, projected: {projected}");
+        }
+        fs::remove_dir_all(place.path("out")).unwrap();
+        let message = place.refused(|request| request.model = Some("re"));
+        assert!(message.contains("a `re` model has LSTM layers as wide as its word vectors"), "{message}");
     }
 }
 
@@ -284,7 +321,7 @@ fn other_names() {
     assert_eq!(wrong("rnn"), format!("setting `map`: `rnn` is not a name, `=` and a name{advice}"));
     assert_eq!(
         wrong("lstm=rnn"),
-        format!("setting `map`: `lstm` begins with none of `encoder`, `rnn`, `decoder`{advice}")
+        format!("setting `map`: `lstm` begins with none of `encoder`, `rnn`, `projection`, `decoder`{advice}")
     );
     let twice = ["rnn=a", "rnn=b"].map(str::to_owned);
     assert_eq!(Names::new("", &twice).unwrap_err().to_string(), format!("setting `map`: `rnn` is there twice{advice}"));
@@ -327,41 +364,27 @@ fn what_bowline_s_models_cannot_be() {
     assert_eq!(
         refused(|w| w.layer(0, 20, D, 5)),
         about(
-            "rnn.weight_hh_l0",
-            "its shape is [20, 5], so a state has 5 values, but a word vector has 3 (`encoder.weight` is [4, 3]); in \
-             Bowline's models the two have one size",
-            "train it with word vectors and states of one size (--emsize and --nhid of PyTorch's example)"
+            DECODER,
+            "its shape is [4, 3], it should be [4, 5]: a row for each word, of the size of what the classifier sees",
+            OTHER_MODEL
         )
     );
     let hh = |problem: &str| about("rnn.weight_hh_l0", problem, OTHER_MODEL);
-    assert_eq!(
-        refused(|w| w.layer(0, 9, D, D)),
-        hh("its shape is [9, 3], that of a GRU: three gates; an LSTM has four, [12, 3]")
-    );
-    assert_eq!(
-        refused(|w| w.layer(0, 3, D, D)),
-        hh("its shape is [3, 3], that of a plain RNN: no gates; an LSTM has four, [12, 3]")
-    );
-    assert_eq!(
-        refused(|w| w.layer(0, 11, D, D)),
-        hh("its shape is [11, 3], it should be [12, 3]: four gates for each of the state's values")
-    );
+    let rows = "and an LSTM has 4 rows for each column, a GRU 3, an RNN 1";
+    assert_eq!(refused(|w| w.layer(0, 11, D, D)), hh(&format!("its shape is [11, 3], {rows}")));
+    assert_eq!(refused(|w| w.layer(0, 6, D, D)), hh(&format!("its shape is [6, 3], {rows}")));
     assert_eq!(
         refused(|w| {
             w.layer(1, 12, 3, 3);
             w.set("rnn.weight_ih_l1", &[12, 6]);
         }),
-        about(
-            "rnn.weight_ih_l1",
-            "its shape is [12, 6], it should be [12, 3]: an LSTM on the layer below",
-            OTHER_MODEL
-        )
+        about("rnn.weight_ih_l1", "its shape is [12, 6], it should be [12, 3]: a layer on the one below", OTHER_MODEL)
     );
     assert_eq!(
         refused(|w| w.set("rnn.weight_ih_l0_reverse", &[12, 3])),
         about(
             "rnn.weight_ih_l0_reverse",
-            "it is of an LSTM that reads in both directions, which Bowline's models have not",
+            "it is of a layer that reads in both directions, which Bowline's models have not",
             OTHER_MODEL
         )
     );

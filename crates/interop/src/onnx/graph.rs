@@ -1,4 +1,4 @@
-//! The graph: embedding, LSTM layers, classifier and logarithm of the softmax as ONNX's operators.
+//! The graph: embedding, recurrent layers, projection, classifier and logarithm of the softmax as ONNX's operators.
 //!
 //! A *node* is an operator with the names of what it takes and gives. An *initializer* is a tensor that is in the file.
 //! The numbers of the fields are those of ONNX's `onnx.proto3`.
@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::Form;
 use crate::protobuf::Message;
 use bowline::params::Params;
+use bowline::spec::{Activation, LayerSpec, ModelSpec, Unit};
 
 /// ONNX's element types.
 const FLOAT: i64 = 1;
@@ -15,10 +16,50 @@ const INT64: i64 = 7;
 
 /// Kinds of attribute.
 const ATTRIBUTE_INT: i64 = 2;
+const ATTRIBUTE_TEXTS: i64 = 8;
 
-/// PyTorch and Bowline have the gates in the order i, f, g, o, ONNX has them in the order i, o, f, c, where c is g. This
-/// says which of ours comes when.
-const GATES: [usize; 4] = [0, 3, 1, 2];
+/// A layer as ONNX has it.
+struct Operator {
+    name: &'static str,
+    /// Which of our gates comes when. PyTorch and Bowline have an LSTM's in the order i, f, g, o and a GRU's in the order r, z,
+    /// n; ONNX has i, o, f, c, where c is g, and z, r, h, where h is n.
+    gates: &'static [usize],
+    /// Attributes beside the size.
+    attribute: Option<(&'static str, i64)>,
+    activation: Option<&'static str>,
+}
+
+/// The operator for a layer, or why there is none.
+fn operator(layer: &LayerSpec) -> Result<Operator, String> {
+    let none = |name, gates| Operator { name, gates, attribute: None, activation: None };
+    match layer.unit {
+        _ if layer.direct => Err("word vectors without a matrix".to_owned()),
+        Unit::Lstm { coupled: false } => Ok(none("LSTM", &[0, 3, 1, 2])),
+        Unit::Gru => Ok(Operator { attribute: Some(("linear_before_reset", 1)), ..none("GRU", &[1, 0, 2]) }),
+        Unit::Rnn { activation } => Ok(Operator { activation: activation_name(activation), ..none("RNN", &[0]) }),
+        unit => Err(format!("{} layers", unit.title())),
+    }
+}
+
+/// The operator for a function of one number.
+fn activation_name(activation: Activation) -> Option<&'static str> {
+    match activation {
+        Activation::Linear => None,
+        Activation::Tanh => Some("Tanh"),
+        Activation::Sigmoid => Some("Sigmoid"),
+        Activation::Relu => Some("Relu"),
+    }
+}
+
+/// Whether ONNX has operators for all of a model; if not, for what it has none.
+pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
+    spec.layers.iter().try_for_each(|layer| operator(layer).map(|_| ()))
+}
+
+/// Whether the layers' states are one tensor: all of one size.
+fn stacked(spec: &ModelSpec) -> bool {
+    spec.layers.iter().all(|layer| *layer == spec.layers[0])
+}
 
 /// A size that is known, or the name of one that is not.
 #[derive(Clone, Copy)]
@@ -34,12 +75,12 @@ struct Graph<'a> {
     initializers: Vec<Message<'a>>,
 }
 
-/// The model as a `GraphProto`.
+/// The model, for which there are [operators](check), as a `GraphProto`.
 pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
     let a = params.spec();
     let (v, d) = (a.vocab, a.width());
     let mut graph = Graph::default();
-    graph.floats("encoder.weight", &[v, d], Cow::Borrowed(params.embedding()));
+    graph.floats("encoder.weight", &[v, a.input.width], Cow::Borrowed(params.embedding()));
 
     // Word vectors, (time, batch, d). In a step, time is 1.
     match form {
@@ -54,21 +95,34 @@ pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
     for layer in 0..a.layers.len() {
         below = graph.layer(params, layer, &below);
     }
-    let of_layers = |state: &str| (0..a.layers.len()).map(|l| format!("next_{state}_l{l}")).collect::<Vec<_>>();
-    for state in ["h", "c"] {
-        let states = of_layers(state);
-        let states: Vec<&str> = states.iter().map(String::as_str).collect();
-        graph.node("Concat", &states, &[&format!("next_{state}")], &[("axis", 0)]);
+    // The state: name, layers in it, size.
+    let mut states: Vec<(String, usize, usize)> = Vec::new();
+    if stacked(a) {
+        let layer = &a.layers[0];
+        for part in layer.state() {
+            let of_layers: Vec<String> = (0..a.layers.len()).map(|l| format!("next_{part}_l{l}")).collect();
+            let of_layers: Vec<&str> = of_layers.iter().map(String::as_str).collect();
+            graph.node("Concat", &of_layers, &[&format!("next_{part}")], &[("axis", 0)]);
+            states.push(((*part).to_owned(), a.layers.len(), layer.units));
+        }
+    } else {
+        for (l, layer) in a.layers.iter().enumerate() {
+            states.extend(layer.state().iter().map(|part| (format!("{part}_l{l}"), 1, layer.units)));
+        }
     }
 
     // The classifier, on rows of size d. `W = L^T` when tied, and the embedding is the one tensor for both.
-    graph.ints("rows", &[-1, d as i64]);
+    graph.ints("rows", &[-1, a.inputs(a.layers.len()) as i64]);
     graph.node("Reshape", &[&below, "rows"], &["states"], &[]);
-    let mut classifier = vec!["states", "encoder.weight"];
-    if let Some(bias) = params.classifier_bias() {
+    let seen = graph.projection(params);
+    let mut classifier = vec![seen, "encoder.weight"];
+    if !a.output.tied {
         graph.floats("decoder.weight", &[v, d], Cow::Borrowed(params.classifier()));
+        classifier[1] = "decoder.weight";
+    }
+    if let Some(bias) = params.classifier_bias() {
         graph.floats("decoder.bias", &[v], Cow::Borrowed(bias));
-        classifier = vec!["states", "decoder.weight", "decoder.bias"];
+        classifier.push("decoder.bias");
     }
     graph.node("Gemm", &classifier, &["logits"], &[("transB", 1)]);
     let time_and_batch: &[Size] = match form {
@@ -86,10 +140,14 @@ pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
         }
     };
 
-    let state = [Size::Known(a.layers.len()), Size::Any("batch"), Size::Known(d)];
     let result = [time_and_batch, &[Size::Known(v)]].concat();
-    let inputs = [("ids", INT64, time_and_batch), ("h", FLOAT, &state), ("c", FLOAT, &state)];
-    let outputs = [("log_probabilities", FLOAT, &result[..]), ("next_h", FLOAT, &state), ("next_c", FLOAT, &state)];
+    let mut inputs = vec![value("ids", INT64, time_and_batch)];
+    let mut outputs = vec![value("log_probabilities", FLOAT, &result)];
+    for (name, layers, units) in &states {
+        let shape = [Size::Known(*layers), Size::Any("batch"), Size::Known(*units)];
+        inputs.push(value(name, FLOAT, &shape));
+        outputs.push(value(&format!("next_{name}"), FLOAT, &shape));
+    }
 
     let mut message = Message::new();
     for node in graph.nodes {
@@ -99,41 +157,57 @@ pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
     for initializer in graph.initializers {
         message = message.message(5, initializer);
     }
-    for (name, element, shape) in inputs {
-        message = message.message(11, value(name, element, shape));
+    for input in inputs {
+        message = message.message(11, input);
     }
-    for (name, element, shape) in outputs {
-        message = message.message(12, value(name, element, shape));
+    for output in outputs {
+        message = message.message(12, output);
     }
     message
 }
 
 impl<'a> Graph<'a> {
-    /// An LSTM layer on `below`, (time, batch, d); returns the name of its states, (time, 1, batch, d). The 1 is ONNX's
-    /// number of directions.
+    /// A layer on `below`, (time, batch, inputs); returns the name of its states, (time, 1, batch, d). The 1 is ONNX's number of
+    /// directions.
     fn layer(&mut self, params: &'a Params, layer: usize, below: &str) -> String {
-        let d = params.spec().width();
-        let weights = params.layer(layer);
+        let (spec, weights) = (params.spec(), params.layer(layer));
+        let (d, inputs) = (spec.layers[layer].units, spec.inputs(layer));
+        let Ok(operator) = operator(&spec.layers[layer]) else { return below.to_owned() };
+        let rows = operator.gates.len() * d;
         let named = |what: &str| format!("{what}_l{layer}");
         let (w, r, b, which) = (named("rnn.W"), named("rnn.R"), named("rnn.B"), named("layer"));
-        self.floats(&w, &[1, 4 * d, d], Cow::Owned(onnx_gates(weights.w_ih)));
-        self.floats(&r, &[1, 4 * d, d], Cow::Owned(onnx_gates(weights.w_hh)));
-        // ONNX has two biases, one after the other, which are added. Ours is the first.
+        let onnx_gates = |values: &[f32]| onnx_gates(values, operator.gates);
+        self.floats(&w, &[1, rows, inputs], Cow::Owned(onnx_gates(weights.w_ih)));
+        self.floats(&r, &[1, rows, d], Cow::Owned(onnx_gates(weights.w_hh)));
+        // ONNX has two biases, one after the other: of the products with the inputs and of those with the state. A GRU has both;
+        // of the others they are added, and ours is the first.
         let mut bias = onnx_gates(weights.bias);
-        bias.resize(8 * d, 0.0);
-        self.floats(&b, &[1, 8 * d], Cow::Owned(bias));
+        let second = params.layout().layers[layer].product_bias.map_or(Vec::new(), |id| onnx_gates(params.of(id)));
+        bias.extend(second);
+        bias.resize(2 * rows, 0.0);
+        self.floats(&b, &[1, 2 * rows], Cow::Owned(bias));
 
         // This layer's part of the state, (1, batch, d).
-        self.ints(&which, &[layer as i64]);
-        let (h, c, states) = (named("h"), named("c"), named("states"));
-        self.node("Gather", &["h", &which], &[&h], &[("axis", 0)]);
-        self.node("Gather", &["c", &which], &[&c], &[("axis", 0)]);
-        self.node(
-            "LSTM",
-            &[below, &w, &r, &b, "", &h, &c],
-            &[&states, &named("next_h"), &named("next_c")],
-            &[("hidden_size", d as i64)],
-        );
+        let (mut takes, mut gives) = (vec![below.to_owned(), w, r, b, String::new()], vec![named("states")]);
+        for part in spec.layers[layer].state() {
+            takes.push(named(part));
+            gives.push(named(&format!("next_{part}")));
+        }
+        if stacked(spec) {
+            self.ints(&which, &[layer as i64]);
+            for part in spec.layers[layer].state() {
+                self.node("Gather", &[part, &which], &[&named(part)], &[("axis", 0)]);
+            }
+        }
+        let (takes, gives): (Vec<&str>, Vec<&str>) =
+            (takes.iter().map(String::as_str).collect(), gives.iter().map(String::as_str).collect());
+        let attributes: Vec<_> = [("hidden_size", d as i64)].into_iter().chain(operator.attribute).collect();
+        self.node(operator.name, &takes, &gives, &attributes);
+        if let (Some(activation), Some(node)) = (operator.activation, self.nodes.pop()) {
+            let attribute = Message::new().text(1, "activations").text(9, activation).int(20, ATTRIBUTE_TEXTS);
+            self.nodes.push(node.message(5, attribute));
+        }
+        let states = named("states");
         if layer + 1 == params.spec().layers.len() {
             // The classifier takes rows of size d, whatever the axes before it.
             return states;
@@ -144,6 +218,23 @@ impl<'a> Graph<'a> {
         }
         self.node("Squeeze", &[&states, "directions"], &[&above], &[]);
         above
+    }
+
+    /// The projection of `states`, where there is one; returns the name of what the classifier sees.
+    fn projection(&mut self, params: &'a Params) -> &'static str {
+        let (spec, layout) = (params.spec(), params.layout());
+        let (Some(projection), Some(tensors)) = (&spec.output.projection, layout.projection) else { return "states" };
+        let shape = [projection.width, spec.inputs(spec.layers.len())];
+        self.floats("projection.weight", &shape, Cow::Borrowed(params.of(tensors.weight)));
+        let mut takes = vec!["states", "projection.weight"];
+        if let Some(bias) = tensors.bias {
+            self.floats("projection.bias", &[projection.width], Cow::Borrowed(params.of(bias)));
+            takes.push("projection.bias");
+        }
+        self.node("Gemm", &takes, &["projected"], &[("transB", 1)]);
+        let Some(activation) = activation_name(projection.activation) else { return "projected" };
+        self.node(activation, &["projected"], &["seen"], &[]);
+        "seen"
     }
 
     /// A `NodeProto`, named after the first thing it gives.
@@ -181,10 +272,10 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// The rows of the four gates, in ONNX's order.
-fn onnx_gates(values: &[f32]) -> Vec<f32> {
-    let gate = values.len() / 4;
-    GATES.iter().flat_map(|&ours| &values[ours * gate..(ours + 1) * gate]).copied().collect()
+/// The rows of the gates, in ONNX's order.
+fn onnx_gates(values: &[f32], order: &[usize]) -> Vec<f32> {
+    let gate = values.len() / order.len();
+    order.iter().flat_map(|&ours| &values[ours * gate..(ours + 1) * gate]).copied().collect()
 }
 
 /// A `ValueInfoProto`: the name, element type and shape of what goes in or comes out.

@@ -7,11 +7,12 @@
 //! | [`Form::Step`] | (batch): one word of each stream | (batch, V): of the word after it |
 //! | [`Form::Sequence`] | (time, batch): some words of each stream | (time, batch, V): of the word after each |
 //!
-//! Both take the state as `h` and `c`, (layers, batch, d) each, and give back the state after the words as `next_h` and
-//! `next_c`. A stream begins with zeros, and a sentence with the word `<eos>`. Batch and time may be any size.
+//! Both take the state as `h` and, of LSTMs, `c`, (layers, batch, d) each, and give back the state after the words as `next_h` and
+//! `next_c`. Where the layers are not all alike, the state is `h_l0`, `c_l0`, `h_l1` and so on, (1, batch, d) each. A stream begins
+//! with zeros, and a sentence with the word `<eos>`. Batch and time may be any size.
 //!
-//! The weights are those of the model folder. A tied classifier is stored once, as the embedding. Rows of the LSTM's
-//! matrices are in ONNX's order of gates, i, o, f, c. The file says what it is in its metadata: the kind of model, the
+//! The weights are those of the model folder. A tied classifier is stored once, as the embedding. Rows of a layer's matrices are in
+//! ONNX's order of gates: i, o, f, c, and of a GRU z, r, h. The file says what it is in its metadata: the kind of model, the
 //! hash of the vocabulary, the ids of `<eos>` and `<unk>`.
 
 mod graph;
@@ -25,6 +26,7 @@ use bowline::error::{Error, Result};
 use bowline::loaded_model::LoadedModel;
 use bowline::model_folder;
 use bowline::params::Params;
+use bowline::spec::{LayerSpec, Unit};
 use bowline::storage::atomic;
 use bowline::storage::tensor_file::{HASH_KEY, sha256};
 
@@ -60,11 +62,10 @@ const LONGEST: u64 = i32::MAX as u64;
 pub fn export(folder: &Path, form: Form, out: &Path) -> Result<u64> {
     let model = LoadedModel::load(folder)?;
     let params = model.require_network("layers that ONNX could run")?;
-    if params.spec().as_paper().is_none() {
-        let problem = "only networks of equal LSTM layers, as wide as the word vectors, can be written as ONNX";
-        let advice = "load `model.safetensors` instead (docs/interop/pytorch.py)";
-        return Err(Error::model(folder, "network", problem, advice));
-    }
+    graph::check(params.spec()).map_err(|what| {
+        let problem = format!("ONNX has no operator for {what}; it has some for `lstm`, `gru` and `rnn`");
+        Error::model(folder, "network", problem, "use the model with Bowline itself, for example `bowline serve`")
+    })?;
     check_length(out, estimate(params))?;
     let message = message(&model, params, form);
     check_length(out, message.len())?;
@@ -75,7 +76,8 @@ pub fn export(folder: &Path, form: Form, out: &Path) -> Result<u64> {
 /// The least that the file can have: its weights. PyTorch's second bias is in the file as ONNX's.
 fn estimate(params: &Params) -> u64 {
     let a = params.spec();
-    4 * (a.parameters() + a.layers.len() * 4 * a.width()) as u64
+    let second = |layer: &LayerSpec| if matches!(layer.unit, Unit::Lstm { .. }) { 4 * layer.units } else { 0 };
+    4 * (a.parameters() + a.layers.iter().map(second).sum::<usize>()) as u64
 }
 
 fn check_length(out: &Path, bytes: u64) -> Result<()> {

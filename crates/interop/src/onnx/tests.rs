@@ -4,7 +4,7 @@ use super::*;
 use crate::protobuf::independent_reader::Fields;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder};
 use bowline::params::Params;
-use bowline::spec::ModelSpec;
+use bowline::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
 use bowline_kernels::{Isa, Team};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,11 @@ const D: usize = 3;
 
 /// A model of weights that are all different, two layers.
 fn params(tied: bool) -> Params {
-    let mut params = Params::zeros(&ModelSpec::paper(V, D, 2, tied));
+    filled(&ModelSpec::paper(V, D, 2, tied))
+}
+
+fn filled(spec: &ModelSpec) -> Params {
+    let mut params = Params::zeros(spec);
     for (i, x) in params.data_mut().iter_mut().enumerate() {
         *x = ((i * 37 % 101) as f32 - 50.0) / 40.0 + i as f32 * 1e-4;
     }
@@ -24,11 +28,14 @@ fn params(tied: bool) -> Params {
 }
 
 fn saved(tied: bool) -> tempfile::TempDir {
+    saved_as(&params(tied), if tied { "real" } else { "vd-lstm" })
+}
+
+fn saved_as(params: &Params, model: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let model = if tied { "real" } else { "vd-lstm" };
     let metadata = vec![("tokenize".to_owned(), "false".to_owned())];
     let card = ModelCard::default();
-    let contents = Contents { model, params: &params(tied), vocabulary: WORDS, metadata, card: &card };
+    let contents = Contents { model, params, vocabulary: WORDS, metadata, card: &card };
     ModelFolder::save(dir.path().join("model"), &contents).unwrap();
     dir
 }
@@ -46,6 +53,8 @@ struct Node {
     takes: Vec<String>,
     gives: Vec<String>,
     attributes: BTreeMap<String, i64>,
+    /// The function that a plain RNN computes.
+    activation: String,
 }
 
 /// The file as a runtime sees it.
@@ -64,7 +73,13 @@ fn read(bytes: &[u8]) -> File {
         operator: node.text(4),
         takes: node.texts(1),
         gives: node.texts(2),
-        attributes: node.messages(5).iter().map(|attribute| (attribute.text(1), attribute.number(3))).collect(),
+        attributes: node
+            .messages(5)
+            .iter()
+            .filter(|attribute| attribute.number(20) == 2)
+            .map(|attribute| (attribute.text(1), attribute.number(3)))
+            .collect(),
+        activation: node.messages(5).iter().flat_map(|attribute| attribute.texts(9)).collect(),
     };
     let array = |tensor: &Fields| {
         let shape: Vec<usize> = tensor.numbers(1).iter().map(|&size| size as usize).collect();
@@ -202,46 +217,110 @@ fn the_file_says_what_it_is() {
 /// Runs the nodes on one stream by ONNX's definitions, and compares with Bowline itself.
 #[test]
 fn both_forms_computed_by_the_definition_agree_with_bowline() {
-    let words = [2, 0, 4, 3, 0, 2];
     for tied in [true, false] {
-        let (dir, sequence) = exported(tied, Form::Sequence);
-        let model = LoadedModel::load(dir.path().join("model")).unwrap();
-        let team = Arc::new(Team::new(1));
-        let state = Array { shape: vec![2, 1, D], values: vec![0.0; 2 * D] };
-        let array = |shape: &[usize], ids: &[u32]| Array {
-            shape: shape.to_vec(),
-            values: ids.iter().map(|&id| f64::from(id)).collect(),
-        };
-        let inputs: Vec<u32> = [&[model.vocabulary.eos()], &words[..]].concat();
-        let whole = evaluate(&sequence, array(&[inputs.len(), 1], &inputs), state.clone(), state.clone());
-        assert_eq!(whole[0].shape, [inputs.len(), 1, V]);
-        let (_dir, step) = exported(tied, Form::Step);
-        let (mut h, mut c) = (state.clone(), state);
-        for (t, &word) in inputs.iter().enumerate() {
-            let [log_p, next_h, next_c] = evaluate(&step, array(&[1], &[word]), h, c);
-            assert_eq!(log_p.shape, [1, V]);
-            let bowline = model.distribution(&team, Isa::detect(), &words[..t]).unwrap();
-            for (v, &probability) in bowline.iter().enumerate() {
-                let ln = f64::from(probability).ln();
-                assert!((log_p.values[v] - ln).abs() < 1e-5, "step {t}, word {v}: {} {ln}", log_p.values[v]);
-                assert!((whole[0].values[t * V + v] - ln).abs() < 1e-5, "sequence {t}, word {v}");
-            }
-            (h, c) = (next_h, next_c);
-        }
-        for (end, step) in [(&whole[1], &h), (&whole[2], &c)] {
-            assert_eq!(end.shape, [2, 1, D]);
-            assert!(end.values.iter().zip(&step.values).all(|(a, b)| (a - b).abs() < 1e-12));
+        agrees(&params(tied), if tied { "real" } else { "vd-lstm" });
+    }
+    // Layers of other widths than the word vectors, alike and not, with a projection under a tied classifier and without.
+    let units = [
+        Unit::Lstm { coupled: false },
+        Unit::Gru,
+        Unit::Rnn { activation: Activation::Tanh },
+        Unit::Rnn { activation: Activation::Sigmoid },
+        Unit::Rnn { activation: Activation::Relu },
+    ];
+    let activations = [Activation::Linear, Activation::Tanh, Activation::Sigmoid, Activation::Relu, Activation::Linear];
+    for (i, unit) in units.into_iter().enumerate() {
+        for (widths, projected) in [([4, 2], true), ([4, 4], true), ([2, 6], false)] {
+            let projection = ProjectionSpec { width: 3, activation: activations[i], bias: i % 2 == 0 };
+            let output = OutputSpec { projection: projected.then_some(projection), tied: projected, bias: i % 2 == 1 };
+            let layers = widths.map(|units| LayerSpec::new(unit, units)).to_vec();
+            agrees(
+                &filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output }),
+                "any",
+            );
         }
     }
 }
 
-/// Log-probabilities and the next states of one stream (a batch of one).
-fn evaluate(file: &File, ids: Array, h: Array, c: Array) -> [Array; 3] {
+fn agrees(params: &Params, model: &str) {
+    let words = [2, 0, 4, 3, 0, 2];
+    let dir = saved_as(params, model);
+    let folder = dir.path().join("model");
+    let [step, sequence] = [Form::Step, Form::Sequence].map(|form| {
+        let out = dir.path().join(form.name());
+        export(&folder, form, &out).unwrap();
+        read(&fs::read(&out).unwrap())
+    });
+    let model = LoadedModel::load(&folder).unwrap();
+    let team = Arc::new(Team::new(1));
+    let array = |shape: &[usize], ids: &[u32]| Array {
+        shape: shape.to_vec(),
+        values: ids.iter().map(|&id| f64::from(id)).collect(),
+    };
+    // `h:1[2,batch,3]`: zeros of that shape, for one stream.
+    let zeros = |value: &String| {
+        let (name, rest) = value.split_once(':').unwrap();
+        let sizes = rest[2..].trim_end_matches(']').split(',').map(|size| size.parse().unwrap_or(1));
+        let shape: Vec<usize> = sizes.collect();
+        (name.to_owned(), Array { values: vec![0.0; shape.iter().product()], shape })
+    };
+    let state: BTreeMap<String, Array> = step.inputs[1..].iter().map(zeros).collect();
+    let inputs: Vec<u32> = [&[model.vocabulary.eos()], &words[..]].concat();
+    let whole = evaluate(&sequence, array(&[inputs.len(), 1], &inputs), &state);
+    assert_eq!(whole["log_probabilities"].shape, [inputs.len(), 1, V]);
+    let next = |known: &BTreeMap<String, Array>| -> BTreeMap<String, Array> {
+        state.keys().map(|name| (name.clone(), known[&format!("next_{name}")].clone())).collect()
+    };
+    let mut now = state.clone();
+    for (t, &word) in inputs.iter().enumerate() {
+        let known = evaluate(&step, array(&[1], &[word]), &now);
+        let log_p = &known["log_probabilities"];
+        assert_eq!(log_p.shape, [1, V]);
+        let bowline = model.distribution(&team, Isa::detect(), &words[..t]).unwrap();
+        for (v, &probability) in bowline.iter().enumerate() {
+            let ln = f64::from(probability).ln();
+            let what = format!("{:?}, word {v} after {t}", params.spec());
+            assert!((log_p.values[v] - ln).abs() < 1e-5, "{what}, step: {} {ln}", log_p.values[v]);
+            let of_sequence = whole["log_probabilities"].values[t * V + v];
+            assert!((of_sequence - ln).abs() < 1e-5, "{what}, sequence: {of_sequence} {ln}");
+        }
+        now = next(&known);
+    }
+    for (name, end) in next(&whole) {
+        assert_eq!(end.shape, state[&name].shape);
+        assert!(end.values.iter().zip(&now[&name].values).all(|(a, b)| (a - b).abs() < 1e-12), "{name}");
+    }
+}
+
+#[test]
+fn what_onnx_has_no_operator_for_is_refused() {
+    for (unit, direct, what) in [
+        (Unit::Highway { depth: 2 }, false, "recurrent highway layers"),
+        (Unit::Deep { activation: Activation::Tanh }, false, "deep transition layers"),
+        (Unit::Lstm { coupled: true }, false, "coupled LSTM layers"),
+        (Unit::Rnn { activation: Activation::Tanh }, true, "word vectors without a matrix"),
+    ] {
+        let output = OutputSpec { projection: None, tied: false, bias: true };
+        let layers = vec![LayerSpec { direct, ..LayerSpec::new(unit, D) }];
+        let params = filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output });
+        let dir = saved_as(&params, "any");
+        let message = export(&dir.path().join("model"), Form::Step, &dir.path().join("x")).unwrap_err().to_string();
+        assert!(message.contains(&format!("ONNX has no operator for {what};")), "{message}");
+        assert!(!dir.path().join("x").exists());
+    }
+}
+
+/// All that is known after the nodes were computed for one stream (a batch of one).
+fn evaluate(file: &File, ids: Array, state: &BTreeMap<String, Array>) -> BTreeMap<String, Array> {
     let mut known = file.initializers.clone();
-    known.extend([("ids".to_owned(), ids), ("h".to_owned(), h), ("c".to_owned(), c)]);
+    known.extend(state.clone());
+    known.insert("ids".to_owned(), ids);
     for node in &file.nodes {
         let x = |i: usize| known[&node.takes[i]].clone();
         let attribute = |name: &str| *node.attributes.get(name).unwrap_or(&0);
+        let each = |f: &dyn Fn(f64) -> f64| {
+            vec![Array { shape: x(0).shape, values: x(0).values.iter().map(|&x| f(x)).collect() }]
+        };
         let results = match node.operator.as_str() {
             "Gather" => {
                 assert_eq!(attribute("axis"), 0);
@@ -276,11 +355,15 @@ fn evaluate(file: &File, ids: Array, h: Array, c: Array) -> [Array; 3] {
             "Gemm" => {
                 assert_eq!(attribute("transB"), 1);
                 let (a, b) = (x(0), x(1));
-                let bias = node.takes.get(2).map(|name| known[name].values.clone()).unwrap_or(vec![0.0; V]);
-                let row = |row: &[f64]| (0..V).map(|v| bias[v] + dot(row, &b.values[v * D..])).collect::<Vec<_>>();
-                let values = a.values.chunks(D).flat_map(row).collect();
-                vec![Array { shape: vec![a.shape[0], V], values }]
+                let [n, k] = b.shape[..] else { panic!("{:?}", b.shape) };
+                let bias = node.takes.get(2).map(|name| known[name].values.clone()).unwrap_or(vec![0.0; n]);
+                let row = |row: &[f64]| (0..n).map(|i| bias[i] + dot(row, &b.values[i * k..])).collect::<Vec<_>>();
+                let values = a.values.chunks(k).flat_map(row).collect();
+                vec![Array { shape: vec![a.shape[0], n], values }]
             }
+            "Tanh" => each(&f64::tanh),
+            "Sigmoid" => each(&sigmoid),
+            "Relu" => each(&|x| x.max(0.0)),
             "LogSoftmax" => {
                 assert_eq!(attribute("axis"), 1);
                 let row = |row: &[f64]| {
@@ -289,38 +372,55 @@ fn evaluate(file: &File, ids: Array, h: Array, c: Array) -> [Array; 3] {
                 };
                 vec![Array { shape: x(0).shape, values: x(0).values.chunks(V).flat_map(row).collect() }]
             }
-            "LSTM" => {
-                assert_eq!((attribute("hidden_size"), node.takes[4].as_str()), (D as i64, ""));
-                lstm(&x(0), [&x(1), &x(2), &x(3)], x(5), x(6)).to_vec()
+            "LSTM" | "GRU" | "RNN" => {
+                assert_eq!((attribute("hidden_size"), node.takes[4].as_str()), (x(5).shape[2] as i64, ""));
+                assert_eq!(attribute("linear_before_reset"), i64::from(node.operator == "GRU"));
+                let mut state: Vec<Array> = (5..node.takes.len()).map(x).collect();
+                let mut all = vec![recurrent(node, &x(0), [&x(1), &x(2), &x(3)], &mut state)];
+                all.extend(state);
+                all
             }
             other => panic!("operator {other}"),
         };
         known.extend(node.gives.iter().cloned().zip(results));
     }
-    ["log_probabilities", "next_h", "next_c"].map(|name| known[name].clone())
+    known
 }
 
-/// ONNX's definition: gates in the order i, o, f, c; `C = f C + i c`, `H = o tanh(C)`.
-fn lstm(x: &Array, [w, r, b]: [&Array; 3], mut h: Array, mut c: Array) -> [Array; 3] {
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// ONNX's definitions. LSTM, gates i, o, f, c: `C = f C + i c`, `H = o tanh(C)`. GRU, gates z, r, h, where the reset gate is on
+/// the product: `H = (1 - z) h + z H`. RNN: `H = f(..)`.
+fn recurrent(node: &Node, x: &Array, [w, r, b]: [&Array; 3], state: &mut [Array]) -> Array {
+    let (d, inputs, rows) = (r.shape[2], w.shape[2], w.shape[1]);
     let mut states = Vec::new();
-    for x in x.values.chunks(D) {
-        let gate = |n: usize, j: usize| {
-            let row = n * D + j;
-            let bias = b.values[row] + b.values[4 * D + row];
-            dot(x, &w.values[row * D..]) + dot(&h.values, &r.values[row * D..]) + bias
-        };
-        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
-        let next: Vec<(f64, f64)> = (0..D)
-            .map(|j| {
-                let (i, o, f, g) = (sigmoid(gate(0, j)), sigmoid(gate(1, j)), sigmoid(gate(2, j)), gate(3, j).tanh());
-                let c = f * c.values[j] + i * g;
-                (o * c.tanh(), c)
-            })
-            .collect();
-        (h.values, c.values) = next.into_iter().unzip();
-        states.extend_from_slice(&h.values);
+    for x in x.values.chunks(inputs) {
+        let h = state[0].values.clone();
+        let of_input = |n: usize, j: usize| dot(x, &w.values[(n * d + j) * inputs..]) + b.values[n * d + j];
+        let of_state = |n: usize, j: usize| dot(&h, &r.values[(n * d + j) * d..]) + b.values[rows + n * d + j];
+        let gate = |n: usize, j: usize| of_input(n, j) + of_state(n, j);
+        for (j, &before) in h.iter().enumerate() {
+            state[0].values[j] = match (node.operator.as_str(), node.activation.as_str()) {
+                ("LSTM", "") => {
+                    let [i, o, f] = [0, 1, 2].map(|n| sigmoid(gate(n, j)));
+                    state[1].values[j] = f * state[1].values[j] + i * gate(3, j).tanh();
+                    o * state[1].values[j].tanh()
+                }
+                ("GRU", "") => {
+                    let [z, r] = [0, 1].map(|n| sigmoid(gate(n, j)));
+                    (1.0 - z) * (of_input(2, j) + r * of_state(2, j)).tanh() + z * before
+                }
+                ("RNN", "Tanh") => gate(0, j).tanh(),
+                ("RNN", "Sigmoid") => sigmoid(gate(0, j)),
+                ("RNN", "Relu") => gate(0, j).max(0.0),
+                other => panic!("{other:?}"),
+            };
+        }
+        states.extend_from_slice(&state[0].values);
     }
-    [Array { shape: vec![x.shape[0], 1, 1, D], values: states }, h, c]
+    Array { shape: vec![x.shape[0], 1, 1, d], values: states }
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

@@ -3,7 +3,7 @@
 //! Each member of the team owns a range of units: at every step it multiplies the states with its own columns of the recurrent
 //! matrix (packed once per window), does the element-wise part for its units, and meets the others.
 
-use super::{Levels, Window};
+use super::{Levels, Window, assert_size};
 use crate::buffer::Buffer;
 use crate::cpu::{Isa, Kind};
 use crate::gemm::{Into, gemm_alone};
@@ -100,6 +100,8 @@ thread_local! {
 /// Where a window's steps are in its buffers: level `l` of step `t`.
 #[derive(Clone, Copy)]
 struct Places {
+    /// Masks.
+    parts: usize,
     levels: usize,
     steps: usize,
     /// Units of all streams, `B d`.
@@ -121,13 +123,19 @@ impl Places {
     fn before(self, l: usize, t: usize) -> usize {
         if l > 0 { self.after(l - 1, t) } else { self.after(self.levels - 1, t) - self.step }
     }
+
+    /// From the states with one mask to those with the next.
+    fn part(self) -> usize {
+        self.levels * (self.steps + 1) * self.step
+    }
 }
 
 /// All steps of a window, forward.
 pub(super) fn forward<C: Cell>(team: &Team, levels: &Levels<'_>, w: &mut Window<'_>) {
     let (d, batch) = (levels.hidden(), w.batch);
     w.check::<C>(levels);
-    let places = Places { levels: levels.weights.len(), steps: w.steps, step: batch * d };
+    let parts = levels.parts;
+    let places = Places { parts, levels: levels.count(), steps: w.steps, step: batch * d };
     let barrier = levels.barrier(team);
     let (gates, carried, saved) =
         (Shared(w.gates.as_mut_ptr()), Shared(w.carried.as_mut_ptr()), Shared(w.saved.as_mut_ptr()));
@@ -144,8 +152,12 @@ pub(super) fn forward<C: Cell>(team: &Team, levels: &Levels<'_>, w: &mut Window<
                 if n > 0 {
                     // SAFETY: what the level finds is complete (barrier) and nobody writes to it any more.
                     let found = |at: usize| unsafe { std::slice::from_raw_parts(states.at(at), batch * d) };
-                    let weights = &levels.weights[l].members[m].forward;
-                    gemm_alone(Mat::new(found(places.before(l, t)), batch, d), weights, products, Into::Overwrite);
+                    for part in 0..parts {
+                        let state = Mat::new(found(part * places.part() + places.before(l, t)), batch, d);
+                        let (weights, into) =
+                            (&levels.of(l, part).members[m].forward, &mut products[part * batch * n..]);
+                        gemm_alone(state, weights, into, Into::Overwrite);
+                    }
                     if let Some(shortcut) = levels.shortcut.filter(|_| top) {
                         let weights = &shortcut.members[m].forward;
                         gemm_alone(Mat::new(found(places.before(0, t)), batch, d), weights, products, Into::Accumulate);
@@ -160,18 +172,22 @@ pub(super) fn forward<C: Cell>(team: &Team, levels: &Levels<'_>, w: &mut Window<
                                 &ForwardUnits {
                                     n,
                                     d,
-                                    products: products.as_ptr().add(b * C::GATES * n),
+                                    parts,
+                                    products: products.as_ptr().add(b * C::GATES / parts * n),
+                                    product_stride: if parts == 1 { n } else { batch * n },
                                     bias: levels.bias(l).map_or(null(), |bias| bias.as_ptr().add(units.start)),
                                     gates: gates.at((places.at(l, t) + b * d) * C::GATES + units.start),
                                     carried_before: carried.at_if(C::CARRIES, places.before(l, t) + unit),
                                     carried: carried.at_if(C::CARRIES, places.after(l, t) + unit),
                                     saved: saved.at_if(C::SAVES, places.at(l, t) + unit),
                                     state: states.at(places.after(l, t) + unit),
+                                    state_stride: places.part(),
                                     output: outputs.at_if(apart && top, t * batch * d + unit),
                                     last: last.at_if(top && t + 1 == steps, unit),
                                     mask: mask.map_or(null(), |m| {
                                         m[mask_at(m, t + usize::from(top), places)..][unit..].as_ptr()
                                     }),
+                                    mask_stride: mask.map_or(0, |m| m.len() / parts),
                                 },
                             );
                         }
@@ -186,7 +202,7 @@ pub(super) fn forward<C: Cell>(team: &Team, levels: &Levels<'_>, w: &mut Window<
 /// Where the mask is of what is consumed in step `t`: a held one is the same at all steps. What the last step leaves is
 /// consumed in the next window, with its mask.
 fn mask_at(mask: &[f32], t: usize, places: Places) -> usize {
-    if mask.len() == places.step { 0 } else { t.min(places.steps - 1) * places.step }
+    if mask.len() == places.parts * places.step { 0 } else { t.min(places.steps - 1) * places.step }
 }
 
 /// From `d_outputs`, (T, B, d), the gradient by what the layer above sees, to the gradient by the gates, left in `w.gates`
@@ -201,10 +217,11 @@ pub(super) fn backward<C: Cell>(
 ) {
     let (d, batch, steps) = (levels.hidden(), w.batch, w.steps);
     w.check::<C>(levels);
-    assert_eq!(d_outputs.len(), steps * batch * d);
-    assert_eq!(d_carried.len(), batch * d);
+    assert_size("d_outputs", d_outputs, &[steps, batch, d]);
+    assert_size("d_carried", d_carried, &[batch, d]);
     d_carried.fill(0.0);
-    let places = Places { levels: levels.weights.len(), steps, step: batch * d };
+    let parts = levels.parts;
+    let places = Places { parts, levels: levels.count(), steps, step: batch * d };
     let barrier = levels.barrier(team);
     let (gates, d_carried) = (Shared(w.gates.as_mut_ptr()), Shared(d_carried.as_mut_ptr()));
     let d_products = if C::SPLITS { Shared(w.d_products.as_mut_ptr()) } else { gates };
@@ -223,13 +240,20 @@ pub(super) fn backward<C: Cell>(
                         let at = d_products.at(places.at(l, t) * C::GATES);
                         Mat::new(std::slice::from_raw_parts(at, batch * C::GATES * d), batch, C::GATES * d)
                     };
+                    let mut back = |l: usize, t: usize| {
+                        for part in 0..parts {
+                            let gates = C::GATES / parts * d;
+                            let d_gates = after(l, t).columns(part * gates..(part + 1) * gates);
+                            let into = &mut products[part * batch * n..];
+                            gemm_alone(d_gates, &levels.of(l, part).members[m].backward, into, Into::Overwrite);
+                        }
+                    };
                     if !top {
-                        let weights = &levels.weights[l + 1].members[m].backward;
-                        gemm_alone(after(l + 1, t), weights, products, Into::Overwrite);
+                        back(l + 1, t);
                     } else if t + 1 == steps {
-                        products[..batch * n].fill(0.0);
+                        products[..parts * batch * n].fill(0.0);
                     } else {
-                        gemm_alone(after(0, t + 1), &levels.weights[0].members[m].backward, products, Into::Overwrite);
+                        back(0, t + 1);
                         if let Some(shortcut) = levels.shortcut {
                             gemm_alone(after(l, t + 1), &shortcut.members[m].backward, products, Into::Accumulate);
                         }
@@ -244,12 +268,15 @@ pub(super) fn backward<C: Cell>(
                                 &BackwardUnits {
                                     n,
                                     d,
+                                    parts,
                                     products: products.as_ptr().add(b * n),
+                                    product_stride: batch * n,
                                     d_output: if top { d_outputs.as_ptr().add(t * batch * d + unit) } else { null() },
                                     apart,
                                     mask: mask.map_or(null(), |m| {
                                         m[mask_at(m, t + usize::from(top), places)..][unit..].as_ptr()
                                     }),
+                                    mask_stride: mask.map_or(0, |m| m.len() / parts),
                                     gates: gates.at((places.at(l, t) + b * d) * C::GATES + units.start),
                                     d_products: d_products.at((places.at(l, t) + b * d) * C::GATES + units.start),
                                     carried: carried.at_if(C::CARRIES, places.before(l, t) + unit),
@@ -266,31 +293,40 @@ pub(super) fn backward<C: Cell>(
     });
 }
 
-/// One stream's `n` units of one step. `gates`: `GATES` times n elements at a stride of `d`; `products`: gate after gate; the
-/// others n elements. What a cell does not have is null, and so may `bias`, `output`, `last` and `mask` be.
+/// One stream's `n` units of one step. `gates` and `bias`: `GATES` times n elements at a stride of `d`; `products`: likewise at a
+/// stride of their own; `state` and `mask`: `parts` times n; the others n elements. What a cell does not have is null, and so may
+/// `bias`, `output`, `last` and `mask` be.
 struct ForwardUnits {
     n: usize,
     d: usize,
+    parts: usize,
     products: *const f32,
+    product_stride: usize,
     bias: *const f32,
     gates: *mut f32,
     carried_before: *const f32,
     carried: *mut f32,
     saved: *mut f32,
     state: *mut f32,
+    state_stride: usize,
     output: *mut f32,
     last: *mut f32,
     mask: *const f32,
+    mask_stride: usize,
 }
 
-/// The same for the way back. `d_output` is null below the top level; `apart` says that the mask is not on it.
+/// The same for the way back, where `products` are `parts` times n elements. `d_output` is null below the top level; `apart` says
+/// that the mask is not on it.
 struct BackwardUnits {
     n: usize,
     d: usize,
+    parts: usize,
     products: *const f32,
+    product_stride: usize,
     d_output: *const f32,
     apart: bool,
     mask: *const f32,
+    mask_stride: usize,
     gates: *mut f32,
     d_products: *mut f32,
     carried: *const f32,
@@ -367,7 +403,7 @@ unsafe fn forward_register<S: Simd, C: Cell, const WHOLE: bool>(at: &ForwardUnit
         let (mut inputs, mut products) = ([zero; MOST], [zero; MOST]);
         for k in 0..C::GATES {
             inputs[k] = S::load_some::<WHOLE>(at.gates.add(k * at.d + u), rest);
-            products[k] = S::load_some::<WHOLE>(at.products.add(k * at.n + u), rest);
+            products[k] = S::load_some::<WHOLE>(at.products.add(k * at.product_stride + u), rest);
             if !at.bias.is_null() {
                 products[k] = S::add(products[k], S::load_some::<WHOLE>(at.bias.add(k * at.d + u), rest));
             }
@@ -383,8 +419,11 @@ unsafe fn forward_register<S: Simd, C: Cell, const WHOLE: bool>(at: &ForwardUnit
         if C::SAVES {
             S::store_some::<WHOLE>(at.saved.add(u), rest, saved);
         }
-        let masked = if at.mask.is_null() { h } else { S::mul(h, S::load_some::<WHOLE>(at.mask.add(u), rest)) };
-        S::store_some::<WHOLE>(at.state.add(u), rest, masked);
+        for part in 0..at.parts {
+            let mask = at.mask.wrapping_add(part * at.mask_stride + u);
+            let masked = if at.mask.is_null() { h } else { S::mul(h, S::load_some::<WHOLE>(mask, rest)) };
+            S::store_some::<WHOLE>(at.state.add(part * at.state_stride + u), rest, masked);
+        }
         if !at.output.is_null() {
             S::store_some::<WHOLE>(at.output.add(u), rest, h);
         }
@@ -425,15 +464,18 @@ unsafe fn backward_register<S: Simd, C: Cell, const WHOLE: bool>(at: &BackwardUn
         let mask = if at.mask.is_null() { S::splat(1.0) } else { S::load_some::<WHOLE>(at.mask.add(u), rest) };
         // The state is consumed with its mask by the chain, and by the layer above either likewise or as it is.
         let through_time = S::load_some::<WHOLE>(at.products.add(u), rest);
+        let mut masked = S::mul(through_time, mask);
+        for part in 1..at.parts {
+            let through_time = S::load_some::<WHOLE>(at.products.add(part * at.product_stride + u), rest);
+            let ones = at.mask.is_null();
+            let mask = if ones { mask } else { S::load_some::<WHOLE>(at.mask.add(part * at.mask_stride + u), rest) };
+            masked = S::fma(through_time, mask, masked);
+        }
         let d_h = if at.d_output.is_null() {
-            S::mul(through_time, mask)
+            masked
         } else {
             let from_above = S::load_some::<WHOLE>(at.d_output.add(u), rest);
-            if at.apart {
-                S::add(from_above, S::mul(through_time, mask))
-            } else {
-                S::mul(S::add(from_above, through_time), mask)
-            }
+            if at.apart { S::add(from_above, masked) } else { S::mul(S::add(from_above, through_time), mask) }
         };
         let d_carried = if C::CARRIES { S::load_some::<WHOLE>(at.d_carried.add(u), rest) } else { zero };
         let Backward { d_inputs, d_products, d_carried } = C::backward::<S>(kept, d_h, d_carried);

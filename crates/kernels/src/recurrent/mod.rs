@@ -146,7 +146,11 @@ impl RecurrentWeights {
     /// Room for a layer of `hidden` units with `gates` gates each, worked on by `threads` members.
     pub fn new(isa: Isa, precision: Precision, threads: usize, gates: usize, hidden: usize) -> RecurrentWeights {
         // A step of a small layer is over sooner than the members could meet: then one of them does it all.
-        let threads = if gates * hidden * hidden * USUAL_BATCH < 2 * SMALL_PRODUCT { 1 } else { threads.max(1) };
+        let threads = if size(&[gates, hidden, hidden, USUAL_BATCH]).is_some_and(|n| n < 2 * SMALL_PRODUCT) {
+            1
+        } else {
+            threads.max(1)
+        };
         let share = hidden.div_ceil(threads).next_multiple_of(4);
         let members = (0..threads)
             .map(|m| Member {
@@ -161,7 +165,7 @@ impl RecurrentWeights {
     /// Takes new weights, for [`forward`] and, if asked, for [`backward`].
     pub fn pack(&mut self, team: &Team, w_hh: &[f32], for_backward: bool) {
         let (d, gates) = (self.hidden, self.gates);
-        assert_eq!(w_hh.len(), gates * d * d);
+        assert_size("w_hh", w_hh, &[gates, d, d]);
         team.for_each(self.members.iter_mut(), |member| {
             let Range { start, end } = member.units;
             let n = end - start;
@@ -186,15 +190,26 @@ impl RecurrentWeights {
 /// The recurrent weights of a layer, level by level; all of one size.
 #[derive(Clone, Copy)]
 pub struct Levels<'a> {
-    /// At least one.
+    /// Of each level one of `G` gates; or, if [`Levels::parts`] is `G`, `G` of one gate.
     pub weights: &'a [RecurrentWeights],
+    /// How many masks the state has: one for all gates, or one for each of the `G`, which then has a product of its own.
+    pub parts: usize,
     /// (G d), added to the first level's products with the state.
     pub bias: Option<&'a [f32]>,
-    /// From what the last level of the step before left straight to the last level.
+    /// From what the last level of the step before left straight to the last level; for one mask.
     pub shortcut: Option<&'a RecurrentWeights>,
 }
 
 impl<'a> Levels<'a> {
+    fn count(&self) -> usize {
+        self.weights.len() / self.parts
+    }
+
+    /// The weights of a level that are multiplied with the state of the `part`th mask.
+    fn of(&self, level: usize, part: usize) -> &'a RecurrentWeights {
+        &self.weights[level * self.parts + part]
+    }
+
     fn hidden(&self) -> usize {
         self.weights[0].hidden
     }
@@ -223,8 +238,8 @@ impl<'a> Levels<'a> {
     }
 }
 
-/// A window of one layer. `T` steps of `L` levels, `B` streams, `d` units of `G` gates; everything row-major, level first, then
-/// time. Buffers that the unit does not need are empty.
+/// A window of one layer. `T` steps of `L` levels, `B` streams, `d` units of `G` gates, `P` masks ([`Levels::parts`]); everything
+/// row-major, level first, then time. Buffers that the unit does not need are empty.
 pub struct Window<'a> {
     /// Steps `T`.
     pub steps: usize,
@@ -239,35 +254,63 @@ pub struct Window<'a> {
     pub carried: &'a mut [f32],
     /// (L, T, B, d): what the unit [saves](Unit::saves) for the way back.
     pub saved: &'a mut [f32],
-    /// (L, T + 1, B, d): the states as the chain consumes them, with their mask; of the last level the first must be set
+    /// (P, L, T + 1, B, d): the states as the chain consumes them, with their masks; of the last level the first must be set
     /// before [`forward`].
     pub states: &'a mut [f32],
-    /// (T, B, d): the states without their mask, where the layer above does not see them with it; or empty.
+    /// (T, B, d): the states without their mask, where the layer above does not see them with it, as it cannot if there are
+    /// several; or empty.
     pub outputs: &'a mut [f32],
     /// (B, d): the state after the last step, without its mask, to be carried on.
     pub last_state: &'a mut [f32],
-    /// The dropout mask of the states, scaled: (B, d), or (T, B, d) if it is another one in every step; `None` when
+    /// The dropout masks of the states, scaled: (P, B, d), or (P, T, B, d) if they are others in every step; `None` when
     /// evaluating.
     pub mask: Option<&'a [f32]>,
 }
 
 impl Window<'_> {
+    /// All sizes that the chain's pointers rely on.
     fn check<C: Cell>(&self, levels: &Levels<'_>) {
-        let (l, t, b, d) = (levels.weights.len(), self.steps, self.batch, levels.hidden());
+        let parts = levels.parts;
+        assert!(parts == 1 || parts == C::GATES && levels.shortcut.is_none() && !self.outputs.is_empty());
+        assert!(!levels.weights.is_empty() && levels.weights.len().is_multiple_of(parts));
+        let (l, t, b, d) = (levels.count(), self.steps, self.batch, levels.hidden());
         for weights in levels.weights.iter().chain(levels.shortcut) {
-            assert_eq!((weights.gates, weights.hidden), (C::GATES, d));
+            assert_eq!((weights.gates, weights.hidden), (C::GATES / parts, d));
             assert_eq!(weights.members.len(), levels.weights[0].members.len());
         }
-        assert!(levels.bias.is_none_or(|bias| bias.len() == C::GATES * d));
-        assert_eq!(self.gates.len(), l * t * b * C::GATES * d);
-        assert!(!C::SPLITS || self.d_products.len() == self.gates.len());
-        assert!(!C::CARRIES || self.carried.len() == l * (t + 1) * b * d);
-        assert!(!C::SAVES || self.saved.len() == l * t * b * d);
-        assert_eq!(self.states.len(), l * (t + 1) * b * d);
-        assert!(self.outputs.is_empty() || self.outputs.len() == t * b * d);
-        assert_eq!(self.last_state.len(), b * d);
-        assert!(self.mask.is_none_or(|m| m.len() == b * d || m.len() == t * b * d));
+        if let Some(bias) = levels.bias {
+            assert_size("bias", bias, &[C::GATES, d]);
+        }
+        let and_one = t.saturating_add(1);
+        assert_size("gates", self.gates, &[l, t, b, C::GATES, d]);
+        if C::SPLITS {
+            assert_size("d_products", self.d_products, &[l, t, b, C::GATES, d]);
+        }
+        if C::CARRIES {
+            assert_size("carried", self.carried, &[l, and_one, b, d]);
+        }
+        if C::SAVES {
+            assert_size("saved", self.saved, &[l, t, b, d]);
+        }
+        assert_size("states", self.states, &[parts, l, and_one, b, d]);
+        if !self.outputs.is_empty() {
+            assert_size("outputs", self.outputs, &[t, b, d]);
+        }
+        assert_size("last_state", self.last_state, &[b, d]);
+        if let Some(mask) = self.mask.filter(|mask| size(&[parts, b, d]) != Some(mask.len())) {
+            assert_size("mask", mask, &[parts, t, b, d]);
+        }
     }
+}
+
+/// Number of elements, if it can be counted.
+fn size(sizes: &[usize]) -> Option<usize> {
+    sizes.iter().try_fold(1, |n: usize, &size| n.checked_mul(size))
+}
+
+/// The product of sizes that do not fit a slice can come out as its length, if it is let overflow.
+fn assert_size(what: &str, x: &[f32], sizes: &[usize]) {
+    assert!(size(sizes) == Some(x.len()), "{what}: {} elements for {sizes:?}", x.len());
 }
 
 #[cfg(test)]

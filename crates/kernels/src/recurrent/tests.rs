@@ -7,6 +7,7 @@ struct Layer {
     steps: usize,
     batch: usize,
     d: usize,
+    parts: usize,
     weights: Vec<Vec<f32>>,
     bias: Option<Vec<f32>>,
     shortcut: Option<Vec<f32>>,
@@ -29,12 +30,15 @@ struct Like {
     shortcut: bool,
     /// Masks in a window: none, one, or one for each step.
     masks: usize,
+    /// Whether each gate has its own.
+    per_gate: bool,
     apart: bool,
 }
 
 impl Layer {
     fn random(unit: Unit, (steps, batch, d): (usize, usize, usize), like: Like) -> Layer {
         let (g, l) = (unit.gates(), like.levels);
+        let parts = if like.per_gate { g } else { 1 };
         let r = |seed, n| reference::numbers(seed, n);
         let mask = |n| r(9, n * batch * d).iter().map(|&x| if x > 0.0 { 2.0 } else { 0.0 }).collect::<Vec<f32>>();
         // Small enough that a wide layer does not make more of a rounding from step to step.
@@ -46,6 +50,7 @@ impl Layer {
             steps,
             batch,
             d,
+            parts,
             weights: (0..l).map(|k| matrix(10 + k as u32)).collect(),
             bias: like.bias.then(|| r(20, g * d)),
             shortcut: like.shortcut.then(|| matrix(30)),
@@ -53,10 +58,10 @@ impl Layer {
             d_products: vec![0.0; if_needed(unit.splits(), l * steps * batch * g * d)],
             carried: r(3, if_needed(unit.carries(), l * (steps + 1) * batch * d)),
             saved: vec![0.0; if_needed(unit.saves(), l * steps * batch * d)],
-            states: r(4, l * (steps + 1) * batch * d),
+            states: r(4, parts * l * (steps + 1) * batch * d),
             outputs: vec![0.0; if_needed(like.apart, steps * batch * d)],
             last: vec![0.0; batch * d],
-            mask: (like.masks > 0).then(|| mask(like.masks.min(steps))),
+            mask: (like.masks > 0).then(|| mask(parts * like.masks.min(steps))),
             d_outputs: r(5, steps * batch * d),
         }
     }
@@ -76,8 +81,11 @@ impl Layer {
             gates: wide(&self.gates),
             offsets: vec![0.0; self.gates.len()],
             carried: if self.unit.carries() { wide(&self.carried[first..][..step]) } else { vec![0.0; step] },
-            state: wide(&self.states[first..][..step]),
-            mask: self.mask.as_ref().map(|m| wide(m).into_iter().cycle().take(self.steps * step).collect()),
+            states: self.states.chunks(self.states.len() / self.parts).map(|x| wide(&x[first..][..step])).collect(),
+            masks: self.mask.as_ref().map(|masks| {
+                let all = |m: &[f32]| wide(m).into_iter().cycle().take(self.steps * step).collect();
+                masks.chunks(masks.len() / self.parts).map(all).collect()
+            }),
         }
     }
 
@@ -85,15 +93,17 @@ impl Layer {
     fn run(&mut self, isa: Isa, precision: Precision, threads: usize, between: impl FnOnce(&Layer)) {
         let team = Team::new(threads);
         let (unit, d) = (self.unit, self.d);
-        let packed = |w: &Vec<f32>| {
-            let mut weights = RecurrentWeights::new(isa, precision, threads, unit.gates(), d);
+        let (parts, gates) = (self.parts, unit.gates() / self.parts);
+        let packed = |w: &[f32]| {
+            let mut weights = RecurrentWeights::new(isa, precision, threads, gates, d);
             weights.pack(&team, w, true);
             weights
         };
-        let weights: Vec<RecurrentWeights> = self.weights.iter().map(packed).collect();
-        let shortcut = self.shortcut.as_ref().map(packed);
+        let weights: Vec<RecurrentWeights> =
+            self.weights.iter().flat_map(|w| w.chunks(gates * d * d)).map(packed).collect();
+        let shortcut = self.shortcut.as_deref().map(packed);
         let bias = self.bias.clone();
-        let levels = Levels { weights: &weights, bias: bias.as_deref(), shortcut: shortcut.as_ref() };
+        let levels = Levels { weights: &weights, parts, bias: bias.as_deref(), shortcut: shortcut.as_ref() };
         forward(unit, &team, &levels, &mut self.window());
         between(self);
         let (d_outputs, mut d_carried) = (self.d_outputs.clone(), vec![1.0; self.batch * d]);
@@ -132,7 +142,7 @@ fn close(got: &[f32], want: &[f64], what: &str) {
 /// What the layer above sees, times the gradient it gives.
 fn loss(chain: &Chain, apart: bool, d_outputs: &[f32]) -> f64 {
     let out = chain.run();
-    let seen = if apart { &out.outputs } else { &out.states };
+    let seen = if apart { &out.outputs } else { &out.states[0] };
     seen.iter().zip(d_outputs).map(|(x, d)| x * f64::from(*d)).sum()
 }
 
@@ -146,6 +156,8 @@ fn forward_and_backward_agree_with_the_naive_layer() {
         Like { masks: 9, apart: true, ..plain },
         Like { levels: 3, masks: 1, bias: true, ..plain },
         Like { levels: 2, masks: 9, shortcut: true, apart: true, ..plain },
+        Like { masks: 1, per_gate: true, apart: true, bias: true, ..plain },
+        Like { levels: 3, masks: 9, per_gate: true, apart: true, ..plain },
     ];
     for (isa, unit) in Isa::available().into_iter().flat_map(|isa| Unit::ALL.map(|unit| (isa, unit))) {
         for (size, like) in [(1, 1, 1), (3, 2, 5), (4, 3, 19), (3, 20, 133)].iter().flat_map(|s| all.map(|l| (*s, l))) {
@@ -153,7 +165,9 @@ fn forward_and_backward_agree_with_the_naive_layer() {
             let (naive, what) = (layer.naive(), format!("{isa:?} {unit:?} {size:?} {like:?}"));
             layer.run(isa, Precision::F32, 2, |layer| {
                 let want = naive.run();
-                close(layer.top(&layer.states, 1), &want.states, &format!("{what}: states"));
+                for (states, want) in layer.states.chunks(layer.states.len() / layer.parts).zip(&want.states) {
+                    close(layer.top(states, 1), want, &format!("{what}: states"));
+                }
                 if unit.carries() {
                     close(layer.top(&layer.carried, 1), &want.carried, &format!("{what}: carried"));
                 }
@@ -185,8 +199,10 @@ fn forward_and_backward_agree_with_the_naive_layer() {
 fn the_bits_do_not_depend_on_the_number_of_threads() {
     let like = Like { levels: 1, masks: 1, ..Like::default() };
     let several = Like { levels: 2, shortcut: true, masks: 9, apart: true, ..like };
+    let per_gate = Like { levels: 2, masks: 1, per_gate: true, apart: true, ..like };
     for (isa, unit) in Isa::available().into_iter().flat_map(|isa| Unit::ALL.map(|unit| (isa, unit))) {
-        for (precision, like) in Precision::all_available(isa).into_iter().flat_map(|p| [(p, like), (p, several)]) {
+        let all = [like, several, per_gate];
+        for (precision, like) in Precision::all_available(isa).into_iter().flat_map(|p| all.map(|like| (p, like))) {
             let run = |threads| {
                 let mut layer = Layer::random(unit, (6, 20, 275), like);
                 layer.run(isa, precision, threads, |_| {});
@@ -196,6 +212,32 @@ fn the_bits_do_not_depend_on_the_number_of_threads() {
             for threads in 2..=5 {
                 assert!(run(threads) == one, "{isa:?}, {unit:?}, {threads} threads");
             }
+        }
+    }
+}
+
+/// In sizes that wrap, `T B d` is 0 here and `(T + 1) B d` is 4, as long as the buffers are.
+#[test]
+fn sizes_whose_product_does_not_fit_are_refused() {
+    let team = Team::new(1);
+    let like = Like { levels: 1, ..Like::default() };
+    for (steps, batch) in [(1 << 62, 1), (0, (1 << 62) + 1), (usize::MAX, 1)] {
+        let mut layer = Layer::random(Unit::RnnTanh, (0, 1, 4), like);
+        let mut weights = [RecurrentWeights::new(Isa::detect(), Precision::F32, 1, 1, 4)];
+        weights[0].pack(&team, &layer.weights[0], true);
+        (layer.steps, layer.batch) = (steps, batch);
+        let levels = Levels { weights: &weights, parts: 1, bias: None, shortcut: None };
+        let message = |f: &mut dyn FnMut()| {
+            let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_err();
+            panic.downcast_ref::<String>().cloned().unwrap_or_default()
+        };
+        let way_there = message(&mut || forward(Unit::RnnTanh, &team, &levels, &mut layer.window()));
+        let d_outputs = Vec::new();
+        let way_back = message(&mut || {
+            backward(Unit::RnnTanh, &team, &levels, &mut layer.window(), &d_outputs, &mut [0.0; 4]);
+        });
+        for found in [way_there, way_back] {
+            assert!(found.contains("elements for ["), "{steps} {batch}: {found}");
         }
     }
 }

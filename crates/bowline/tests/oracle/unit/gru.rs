@@ -5,14 +5,13 @@
 //! n = tanh(W_in x + b_in + r * (W_hn (m h') + b_hn))   h = (1 - z) * n + z * h'
 //! ```
 
-use super::{Layout, Product, Read, Step, sigmoid, sum, times};
+use super::{Layout, Product, Read, Step, sigmoid, sum};
 use std::ops::Range;
 
 pub struct Gru {
     input: Product,
     recurrent: Product,
     biases: [Range<usize>; 2],
-    mask: Vec<f64>,
     before: Vec<f64>,
     /// What the reset gate is multiplied with.
     product: Vec<f64>,
@@ -23,16 +22,16 @@ impl Gru {
     pub fn step(layout: &Layout, l: usize, params: &[f64], read: &Read<'_>) -> Gru {
         let before = read.state[0].clone();
         let d = before.len();
-        let input = Product::new(layout.place(&format!("rnn.weight_ih_l{l}")), read.x.to_vec());
-        let recurrent = Product::new(layout.place(&format!("rnn.weight_hh_l{l}")), times(&before, read.mask));
+        let input = Product::new(layout.place(&format!("rnn.weight_ih_l{l}")), read.x, read.input_masks);
+        let recurrent = Product::new(layout.place(&format!("rnn.weight_hh_l{l}")), &before, read.masks);
         let biases = ["ih", "hh"].map(|which| layout.place(&format!("rnn.bias_{which}_l{l}")));
         let x = sum(&[&input.value(params), &params[biases[0].clone()]]);
         let p = sum(&[&recurrent.value(params), &params[biases[1].clone()]]);
         let r: Vec<f64> = (0..d).map(|k| sigmoid(x[k] + p[k])).collect();
         let z: Vec<f64> = (d..2 * d).map(|k| sigmoid(x[k] + p[k])).collect();
         let n: Vec<f64> = (0..d).map(|k| (x[2 * d + k] + r[k] * p[2 * d + k]).tanh()).collect();
-        let (mask, product) = (read.mask.to_vec(), p[2 * d..].to_vec());
-        Gru { input, recurrent, biases, mask, before, product, gates: [r, z, n] }
+        let product = p[2 * d..].to_vec();
+        Gru { input, recurrent, biases, before, product, gates: [r, z, n] }
     }
 }
 
@@ -54,7 +53,7 @@ impl Step for Gru {
         }
         super::super::add(&mut gradient[self.biases[0].clone()], &d_x);
         super::super::add(&mut gradient[self.biases[1].clone()], &d_p);
-        let through = times(&self.recurrent.backward(params, &d_p, gradient), &self.mask);
+        let through = self.recurrent.backward(params, &d_p, gradient);
         let d_before = (0..d).map(|k| through[k] + d_h[k] * z[k]).collect();
         (self.input.backward(params, &d_x, gradient), vec![d_before])
     }

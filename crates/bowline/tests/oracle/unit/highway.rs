@@ -8,7 +8,7 @@
 //!
 //! with the same mask `m` at every level, and `s_0` from the step before.
 
-use super::{Layout, Product, Read, Step, sigmoid, sum, times};
+use super::{Layout, Product, Read, Step, sigmoid, sum};
 use std::ops::Range;
 
 struct Level {
@@ -22,7 +22,6 @@ struct Level {
 
 pub struct Highway {
     levels: Vec<Level>,
-    mask: Vec<f64>,
     s: Vec<f64>,
 }
 
@@ -34,8 +33,8 @@ impl Highway {
                 1 => layout.place(&format!("highway.{what}_l{l}")),
                 _ => layout.place(&format!("highway.{what}_l{l}_d{k}")),
             };
-            let input = (k == 0).then(|| Product::new(place("weight_ih"), read.x.to_vec()));
-            let recurrent = Product::new(place("weight_hh"), times(&s, read.mask));
+            let input = (k == 0).then(|| Product::new(place("weight_ih"), read.x, read.input_masks));
+            let recurrent = Product::new(place("weight_hh"), &s, read.masks);
             let bias = place("bias");
             let x = input.as_ref().map_or(vec![0.0; 2 * d], |input| input.value(params));
             let a = sum(&[&x, &recurrent.value(params), &params[bias.clone()]]);
@@ -45,7 +44,7 @@ impl Highway {
             levels.push(Level { input, recurrent, bias, before: s, h, t });
             s = after;
         }
-        Highway { levels, mask: read.mask.to_vec(), s }
+        Highway { levels, s }
     }
 }
 
@@ -61,7 +60,7 @@ impl Step for Highway {
             let d_t = (0..h.len()).map(|k| d_s[k] * (h[k] - before[k]) * t[k] * (1.0 - t[k]));
             let d_a: Vec<f64> = d_h.chain(d_t).collect();
             super::super::add(&mut gradient[bias.clone()], &d_a);
-            let through = times(&recurrent.backward(params, &d_a, gradient), &self.mask);
+            let through = recurrent.backward(params, &d_a, gradient);
             d_s = (0..h.len()).map(|k| through[k] + d_s[k] * (1.0 - t[k])).collect();
             if let Some(input) = input {
                 d_x = input.backward(params, &d_a, gradient);

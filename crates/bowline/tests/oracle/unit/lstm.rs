@@ -8,7 +8,7 @@
 //!
 //! with the masked `h'`, and `c'`, from the step before. Coupled, `min(1 - f, i)` stands for `i` in the cell.
 
-use super::{Layout, Product, Read, Step, sigmoid, sum, times};
+use super::{Layout, Product, Read, Step, sigmoid, sum};
 use std::ops::Range;
 
 pub struct Lstm {
@@ -16,7 +16,6 @@ pub struct Lstm {
     input: Product,
     recurrent: Product,
     bias: Range<usize>,
-    mask: Vec<f64>,
     c_before: Vec<f64>,
     gates: [Vec<f64>; 4],
     c: Vec<f64>,
@@ -26,8 +25,8 @@ impl Lstm {
     pub fn step(layout: &Layout, l: usize, coupled: bool, params: &[f64], read: &Read<'_>) -> Lstm {
         let (h, c_before) = (&read.state[0], read.state[1].clone());
         let d = h.len();
-        let input = Product::new(layout.place(&format!("rnn.weight_ih_l{l}")), read.x.to_vec());
-        let recurrent = Product::new(layout.place(&format!("rnn.weight_hh_l{l}")), times(h, read.mask));
+        let input = Product::new(layout.place(&format!("rnn.weight_ih_l{l}")), read.x, read.input_masks);
+        let recurrent = Product::new(layout.place(&format!("rnn.weight_hh_l{l}")), h, read.masks);
         let bias = layout.place(&format!("rnn.bias_l{l}"));
         let a = sum(&[&input.value(params), &recurrent.value(params), &params[bias.clone()]]);
         let gate = |k: usize, f: fn(f64) -> f64| -> Vec<f64> { a[k * d..][..d].iter().map(|&a| f(a)).collect() };
@@ -35,7 +34,7 @@ impl Lstm {
         let [i, f, g, _] = &gates;
         let lets_in = |k: usize| if coupled { i[k].min(1.0 - f[k]) } else { i[k] };
         let c = (0..d).map(|k| f[k] * c_before[k] + lets_in(k) * g[k]).collect();
-        Lstm { coupled, input, recurrent, bias, mask: read.mask.to_vec(), c_before, gates, c }
+        Lstm { coupled, input, recurrent, bias, c_before, gates, c }
     }
 }
 
@@ -61,7 +60,7 @@ impl Step for Lstm {
             d_c_before[k] = d_c * f;
         }
         super::super::add(&mut gradient[self.bias.clone()], &d_a);
-        let d_h = times(&self.recurrent.backward(params, &d_a, gradient), &self.mask);
+        let d_h = self.recurrent.backward(params, &d_a, gradient);
         (self.input.backward(params, &d_a, gradient), vec![d_h, d_c_before])
     }
 }

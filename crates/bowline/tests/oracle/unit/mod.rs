@@ -24,10 +24,12 @@ pub trait Step {
 pub struct Read<'a> {
     /// The input, as it comes in.
     pub x: &'a [f64],
+    /// Its masks where the unit's matrices consume it, one for each gate; or none.
+    pub input_masks: &'a [Vec<f64>],
     /// The state of the step before, unmasked.
     pub state: &'a [Vec<f64>],
-    /// The mask of `h` where the unit's matrices consume it.
-    pub mask: &'a [f64],
+    /// The masks of `h` where the unit's matrices consume it, one for all gates or one for each.
+    pub masks: &'a [Vec<f64>],
 }
 
 /// Takes a step of layer `l`.
@@ -41,24 +43,30 @@ pub fn step(layout: &Layout, layer: &LayerSpec, l: usize, params: &[f64], read: 
     }
 }
 
-/// A product with a matrix (rows, x.len()) at a place among the weights, and the way back.
+/// A product of a masked vector with a matrix (rows, x.len()) at a place among the weights, and the way back. The rows are
+/// divided evenly among the masks: one for all of them, or one for each gate. None is a mask of ones.
 #[derive(Clone)]
 pub struct Product {
     place: Range<usize>,
     x: Vec<f64>,
+    masks: Vec<Vec<f64>>,
 }
 
 impl Product {
-    pub fn new(place: Range<usize>, x: Vec<f64>) -> Product {
-        Product { place, x }
+    pub fn new(place: Range<usize>, x: &[f64], masks: &[Vec<f64>]) -> Product {
+        Product { place, x: x.to_vec(), masks: masks.to_vec() }
     }
 
-    /// `W x`.
+    /// What is on `x[k]` before row `r`.
+    fn mask(&self, r: usize, k: usize) -> f64 {
+        let rows = self.place.len() / self.x.len();
+        self.masks.get(r * self.masks.len() / rows).map_or(1.0, |mask| mask[k])
+    }
+
+    /// `W (m x)`.
     pub fn value(&self, params: &[f64]) -> Vec<f64> {
-        params[self.place.clone()]
-            .chunks(self.x.len())
-            .map(|row| row.iter().zip(&self.x).map(|(w, x)| w * x).sum())
-            .collect()
+        let rows = params[self.place.clone()].chunks(self.x.len()).enumerate();
+        rows.map(|(r, row)| (0..row.len()).map(|k| row[k] * self.mask(r, k) * self.x[k]).sum()).collect()
     }
 
     /// Adds the gradient by `W`; returns that by `x`.
@@ -66,11 +74,51 @@ impl Product {
         let (n, mut d_x) = (self.x.len(), vec![0.0; self.x.len()]);
         for (r, d) in d.iter().enumerate() {
             for k in 0..n {
-                gradient[self.place.start + r * n + k] += d * self.x[k];
-                d_x[k] += d * params[self.place.start + r * n + k];
+                let mask = self.mask(r, k);
+                gradient[self.place.start + r * n + k] += d * mask * self.x[k];
+                d_x[k] += d * mask * params[self.place.start + r * n + k];
             }
         }
         d_x
+    }
+}
+
+/// A level's share of the input: a product, or a part of the input as it is where the level has no matrix.
+pub enum Input {
+    Product(Product),
+    /// The part and the width of the whole.
+    Direct(Vec<f64>, Range<usize>, usize),
+}
+
+impl Input {
+    /// Of the `k`th level, with `rows` gates.
+    pub fn new(layout: &Layout, name: &str, (k, rows): (usize, usize), read: &Read<'_>) -> Input {
+        match layout.find(name) {
+            Some(place) => Input::Product(Product::new(place, read.x, read.input_masks)),
+            None => {
+                let part = k * rows..(k + 1) * rows;
+                assert!(read.input_masks.is_empty(), "masks by gate are for inputs with a matrix");
+                Input::Direct(read.x[part.clone()].to_vec(), part, read.x.len())
+            }
+        }
+    }
+
+    pub fn value(&self, params: &[f64]) -> Vec<f64> {
+        match self {
+            Input::Product(product) => product.value(params),
+            Input::Direct(x, ..) => x.clone(),
+        }
+    }
+
+    pub fn backward(&self, params: &[f64], d: &[f64], gradient: &mut [f64]) -> Vec<f64> {
+        match self {
+            Input::Product(product) => product.backward(params, d, gradient),
+            Input::Direct(_, part, width) => {
+                let mut d_x = vec![0.0; *width];
+                d_x[part.clone()].copy_from_slice(d);
+                d_x
+            }
+        }
     }
 }
 

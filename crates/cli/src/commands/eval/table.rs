@@ -121,7 +121,7 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
                     let mut tuner = Tuner { source: &source, valid: &valid.ids, time, watch: &mut show };
                     mc = tuner.monte_carlo(mc)?.ok_or_else(stopped)?;
                     if let Some(stored) = &mut setup.stored[0] {
-                        stored.mc_keep = Some(mc.keep.0);
+                        stored.set_monte_carlo(mc);
                         save(stored, &first.folder);
                     }
                 }

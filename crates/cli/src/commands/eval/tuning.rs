@@ -99,7 +99,9 @@ fn tune(
     {
         // From the share that was dropped in training, whatever was found before.
         let start = asked.monte_carlo(model, None, samples)?;
-        stored.mc_keep = tuner.monte_carlo(start)?.map(|found| found.keep.0);
+        if let Some(found) = tuner.monte_carlo(start)? {
+            stored.set_monte_carlo(found);
+        }
     }
     progress.clear();
     Ok(())
