@@ -40,7 +40,7 @@ const PULSE: Duration = Duration::from_millis(100);
 /// >>> run.epochs
 /// 2
 /// >>> run.load()
-/// <LanguageModel real: 12 words, from 'runs/dogs'>
+/// <LanguageModel real: 13 words, from 'runs/dogs'>
 #[pyfunction]
 #[pyo3(
     signature = (data, out, *, on_event=None, threads=None, **settings),

@@ -6,6 +6,21 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "Error",
+    "FullScoreReturn",
+    "LanguageModel",
+    "Model",
+    "Run",
+    "Score",
+    "State",
+    "Surprisal",
+    "__version__",
+    "load",
+    "resume",
+    "train",
+]
+
 __version__: str
 
 class Error(ValueError): ...

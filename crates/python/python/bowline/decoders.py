@@ -26,8 +26,8 @@ def pyctcdecode_model(
     `unigrams` are the words that the decoder shall know: those of the model unless told otherwise. The other parameters
     are those of pyctcdecode's own `LanguageModel`, with its defaults.
     """
-    from pyctcdecode.constants import LOG_BASE_CHANGE_FACTOR  # type: ignore[import-not-found,unused-ignore]
-    from pyctcdecode.language_model import (  # type: ignore[import-not-found,unused-ignore]
+    from pyctcdecode.constants import LOG_BASE_CHANGE_FACTOR  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from pyctcdecode.language_model import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
         LanguageModel as Base,
     )
 
@@ -63,7 +63,7 @@ def flashlight_model(model: LanguageModel, words: Sequence[str]) -> Any:
 
     Scores are base-10 logarithms, as those of flashlight's own `KenLM`.
     """
-    from flashlight.lib.text.decoder import (  # type: ignore[import-not-found,unused-ignore]
+    from flashlight.lib.text.decoder import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
         LM,
         LMState,
     )
