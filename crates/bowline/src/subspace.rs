@@ -32,8 +32,12 @@ pub struct Distance {
 /// columns each. With spans of different dimensions the smaller one is projected onto the larger.
 pub fn distance(x: &[f32], y: &[f32], columns: usize) -> Distance {
     assert!(columns > 0 && x.len() == y.len() && x.len().is_multiple_of(columns));
-    let rows = x.len() / columns;
-    let (u, v) = (Basis::of(x, rows, columns), Basis::of(y, rows, columns));
+    between(x, y, x.len() / columns)
+}
+
+/// The same for matrices that have `rows` rows and any number of columns.
+fn between(x: &[f32], y: &[f32], rows: usize) -> Distance {
+    let (u, v) = (Basis::of(x, rows, x.len() / rows), Basis::of(y, rows, y.len() / rows));
     let (rank_x, rank_y) = (u.columns.len(), v.columns.len());
     let (onto, from) = if rank_x >= rank_y { (&u, &v) } else { (&v, &u) };
     // d^2 is summed from the residuals, not from 1 - rho^2, which would lose half of the digits near 0.
@@ -48,9 +52,10 @@ pub fn distance(x: &[f32], y: &[f32], columns: usize) -> Distance {
     Distance { distance: squared.sqrt(), rank_x, rank_y, random }
 }
 
-/// The distance between the word vectors and the classifier of a model: between the spans of `L^T` and `W`, both (V, d).
+/// The distance between the word vectors and the classifier of a model: between the spans of `L^T` and `W`, which have a row for
+/// each word.
 pub fn of_model(params: &Params) -> Distance {
-    distance(params.embedding(), params.classifier(), params.spec().width())
+    between(params.embedding(), params.classifier(), params.spec().vocab)
 }
 
 /// Orthonormal columns.

@@ -19,11 +19,13 @@ fn topics_are_explained_and_a_count_of_none_is_refused() {
         let mut command = bowline(["next", "--json", "--explain", "--threads", "1"]);
         finish(command.arg(place.path("run")).arg(phrase)).json()["explanation"]["topics"].clone()
     };
-    let topics = explained("baba dofi");
+    let topics = explained("dobaba bababa");
     let shares: Vec<f64> = topics.as_array().unwrap().iter().map(|topic| topic["share"].as_f64().unwrap()).collect();
     assert_eq!((shares.len(), topics[0]["words"].as_array().unwrap().len()), (5, 8), "{topics}");
     assert!(shares.is_sorted_by(|a, b| a >= b) && shares.iter().sum::<f64>() <= 1.0 + 1e-6, "{shares:?}");
-    assert_ne!(explained("gugu lolo kaka"), topics);
+    let words = topics.to_string();
+    assert!(!words.contains("<eos>"), "the end of a sentence is about nothing: {words}");
+    assert_ne!(explained("gubaba lobaba kababa"), topics);
     let said = finish(bowline(["next", "--explain"]).arg(place.path("run")).arg("baba")).success().stdout;
     assert!(said.contains("\nthe text is about\n") && said.contains("%  topic "), "{said}");
 
@@ -60,6 +62,9 @@ fn topics_go_with_every_way_of_predicting() {
     // Without a unit dropped, a sample is the network itself.
     let sampled = eval(&["--mc", "2", "--mc-keep", "1"]);
     assert!((sampled / alone - 1.0).abs() < 1e-5, "{sampled} {alone}");
+    // The classifier sees more than a word vector has.
+    let subspace = finish(bowline(["subspace", "--json"]).arg(place.path("run"))).json();
+    assert!(subspace["distance"].as_f64().is_some_and(|d| (0.0..=1.0).contains(&d)), "{subspace}");
     let draw = ["generate", "--words", "8", "--samples", "2", "--seed", "5", "--threads", "1"];
     let text = finish(bowline(draw).arg(place.path("run"))).success().stdout;
     assert_eq!(text.lines().count(), 2, "{text}");

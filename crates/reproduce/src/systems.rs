@@ -383,7 +383,7 @@ mod tests {
         let csv = machine_table(&[row]).csv();
         assert_eq!(
             csv,
-            "name,parameters,valid,test,published,epochs,finished\nrnn-mikolov,6180300,130.5000,126.2500,124.7,0,true\n"
+            "name,parameters,valid,test,published,epochs,finished\nrnn-mikolov,6180300,130.5,126.25,124.7,0,true\n"
         );
     }
 }

@@ -153,6 +153,7 @@ mod tests {
         let mut f = [0.0; 2];
         topics.features([5, 9, 7].into_iter(), &mut f);
         assert!(f[1 - first] > 0.6, "{f:?}");
+        assert_eq!(topics.words_of(first, 100).len(), 9, "all words but the end of a sentence");
         assert!(topics.words_of(first, 4).iter().all(|id| (1..=4).contains(id)), "{:?}", topics.words_of(first, 4));
     }
 

@@ -77,7 +77,9 @@ impl Topics {
             let sum: f32 = row.iter().map(|x| x.exp()).sum();
             row[topic].exp() / sum / (id + 10) as f32
         };
-        let mut words: Vec<(u32, f32)> = (0..self.table.len() / k).map(|id| (id as u32, worth(id))).collect();
+        let speaks = |id: &usize| self.table[id * k..][..k].iter().any(|&x| x != 0.0);
+        let all = (0..self.table.len() / k).filter(speaks);
+        let mut words: Vec<(u32, f32)> = all.map(|id| (id as u32, worth(id))).collect();
         words.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         words.into_iter().take(n).map(|(id, _)| id).collect()
     }
