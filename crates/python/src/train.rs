@@ -7,6 +7,7 @@
 use crate::engine;
 use crate::error::{to_python, value};
 use crate::model::{self, LanguageModel};
+use bowline::budget::{self, Budget};
 use bowline::config::{Config, DataConfig, Size};
 use bowline::event::{Event, Progress};
 use bowline::recipes::Recipe;
@@ -27,7 +28,9 @@ const PULSE: Duration = Duration::from_millis(100);
 /// Trains a model on a text and leaves a run in the folder `out`.
 ///
 /// `data` is a text file with a sentence a line, a folder with train, valid and test files, `ptb`, `wikitext-2` or `demo`.
-/// `model` is a recipe (`real` unless told otherwise) or `kn`, an n-gram model. `size`, `tokenize`, `vocab_size`,
+/// `budget` is the time there is (`"90s"`, `"10m"`, `"3h"`): network, vocabulary and schedule are chosen to fit, and the model
+/// gets n-grams, a cache and dynamic evaluation of its own. Without it, and without `model`, `size` or `epochs`, the time goes
+/// by the size of the text. `model` is a recipe or `kn`, an n-gram model. `size`, `tokenize`, `vocab_size`,
 /// `min_count`, `vocab`, `second_training`, and for `kn` `order` and `prune`, are the options of `bowline train`. Every other
 /// name is a setting (`bowline settings` lists them), two underscores for a dot: `epochs=3`, `hidden=200`,
 /// `checkpoint__every_seconds=60`.
@@ -44,7 +47,7 @@ const PULSE: Duration = Duration::from_millis(100);
 #[pyfunction]
 #[pyo3(
     signature = (data, out, *, on_event=None, threads=None, **settings),
-    text_signature = "(data, out, *, model='real', size=None, on_event=None, threads=None, tokenize=False, \
+    text_signature = "(data, out, *, budget=None, model=None, size=None, on_event=None, threads=None, tokenize=False, \
                       vocab_size=None, min_count=None, vocab=None, second_training=False, order=None, prune=None, \
                       **settings)"
 )]
@@ -58,7 +61,8 @@ pub fn train(
 ) -> PyResult<Run> {
     let request = Request::read(data, settings)?;
     let session = Session { threads: engine::threads(threads)?, isa: Isa::detect() };
-    work(py, out, on_event, move |out, watch| match request.model.as_str() {
+    work(py, out, on_event, move |out, watch| match request.model.as_deref().unwrap_or("real") {
+        _ if request.is_budgeted() => budget::start(out, &request.budgeted(watch)?, session, watch),
         "kn" => bowline::start_ngram(out, &request.ngrams(watch)?, session, watch),
         _ => bowline::start(out, &request.network(watch)?, session, watch),
     })
@@ -138,7 +142,8 @@ impl Run {
 /// What is asked for by name.
 struct Request {
     data: String,
-    model: String,
+    budget: Option<Budget>,
+    model: Option<String>,
     size: Option<Size>,
     text: DataConfig,
     /// Whether a vocabulary was chosen.
@@ -154,7 +159,8 @@ impl Request {
         let data = data.into_os_string().into_string().map_err(|_| value("data: the path is not UTF-8"))?;
         let mut request = Request {
             data: fit::source(&data),
-            model: "real".to_owned(),
+            budget: None,
+            model: None,
             size: None,
             text: DataConfig::default(),
             chosen: false,
@@ -171,7 +177,11 @@ impl Request {
 
     fn take(&mut self, name: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
         match name {
-            "model" => self.model = given.extract()?,
+            "budget" => {
+                let text: String = given.extract()?;
+                self.budget = Some(text.parse::<Budget>().map_err(to_python)?);
+            }
+            "model" => self.model = Some(given.extract()?),
             "size" => {
                 let name: String = given.extract()?;
                 let sizes = [Size::Small, Size::Medium, Size::Large];
@@ -194,6 +204,28 @@ impl Request {
         Ok(())
     }
 
+    /// Whether the run has a budget: asked for, or because nothing says what else to do.
+    fn is_budgeted(&self) -> bool {
+        let network = self.model.is_some() || self.size.is_some() || self.order.is_some() || self.prune.is_some();
+        let epochs = self.settings.iter().any(|setting| setting.starts_with("epochs="));
+        self.budget.is_some() || !(network || epochs || self.second_training)
+    }
+
+    fn budgeted(&self, watch: &mut Watcher) -> bowline::Result<budget::Request> {
+        if self.model.is_some() || self.size.is_some() || self.second_training {
+            let problem = "with a time, the network is chosen for you";
+            return Err(bowline::Error::config("budget", problem, "one of budget and model (or size)"));
+        }
+        let mut data = DataConfig { source: self.data.clone(), ..self.text.clone() };
+        let mut choices = Vec::new();
+        fit::tokenise(&mut data, &mut choices)?;
+        fit::data(&mut data, self.chosen, &mut choices)?;
+        watch.choices(&choices);
+        let seed = self.settings.iter().find_map(|setting| setting.strip_prefix("seed=")?.parse().ok()).unwrap_or(1);
+        let (budget, settings) = (self.budget.unwrap_or(Budget::Auto), self.settings.clone());
+        Ok(budget::Request { data, budget, seed, precision: None, settings })
+    }
+
     fn network(&self, watch: &mut Watcher) -> bowline::Result<Config> {
         if self.order.is_some() || self.prune.is_some() {
             let name = if self.order.is_some() { "order" } else { "prune" };
@@ -201,7 +233,7 @@ impl Request {
         }
         // A folder with the files of a public corpus has the settings of that corpus, wherever it lies.
         let known = data::recognise(Path::new(&self.data)).map_or(self.data.as_str(), |corpus| corpus.name);
-        let mut config = Recipe::find(&self.model)?.config(self.size, known)?;
+        let mut config = Recipe::find(self.model.as_deref().unwrap_or("real"))?.config(self.size, known)?;
         config.data = DataConfig { source: self.data.clone(), ..self.text.clone() };
         let mut choices = Vec::new();
         if let Some(survey) = fit::data(&mut config.data, self.chosen, &mut choices)? {
@@ -299,6 +331,9 @@ impl Watcher {
             self.notice(&match choice {
                 Choice::Untokenised(word, more) => {
                     format!("{word:?} and {more} more words have punctuation attached: tokenize=True splits it off")
+                }
+                Choice::Tokenised => {
+                    "the text is not tokenised: words are lower-cased and split from their punctuation".to_owned()
                 }
                 Choice::RareWords(rare, all) => {
                     format!("words seen once in training become <unk>: {rare} of {all}; min_count=1 keeps them")

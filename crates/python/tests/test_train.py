@@ -56,6 +56,20 @@ def test_settings_that_fit_a_text_are_chosen_and_said(program: str) -> None:
     assert any("min_count=1 keeps them" in text for text in notices) and any("batch=" in text for text in notices)
 
 
+def test_a_budget_chooses_the_network_and_how_it_predicts() -> None:
+    notices: list[dict] = []
+    run = bowline.train("cats.txt", "runs/timed", budget="20s", hidden=16, network__projection=16, epochs=2, threads=1,
+                        on_event=notices.append)
+    assert any("plan: one LSTM of 16 units" in event.get("text", "") for event in notices)
+    with_everything = run.summary["predictor"]
+    assert with_everything["full"][0] <= with_everything["plain"][0]
+    with pytest.raises(ValueError, match="has no unit"):
+        bowline.train("cats.txt", "runs/never", budget="20")
+    with pytest.raises(ValueError, match="budget"):
+        bowline.train("cats.txt", "runs/never", budget="20s", model="re")
+    assert not pathlib.Path("runs/never").exists()
+
+
 def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bits(tmp_path: pathlib.Path) -> None:
     whole = bowline.train("cats.txt", "runs/whole", epochs=12, **SMALL)
     out = pathlib.Path("runs/stopped")

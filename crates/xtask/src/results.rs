@@ -5,6 +5,7 @@
 //! `docs/results/README.md`, `table1.csv` and `docs/reproduction.md` are written anew from all that is there.
 
 use anyhow::{Context, Result, ensure};
+use bowline::budget::Budget;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -19,6 +20,7 @@ pub fn run(runs: &[String]) -> Result<()> {
             _ => keep(path, &results)?,
         }
     }
+    fs::write(results.join("budget.csv"), budgets(&results)?).context("docs/results/budget.csv: cannot write")?;
     let table = table(&results)?;
     fs::write(results.join("README.md"), table).context("docs/results/README.md: cannot write")?;
     super::reproduction::write(&super::root())
@@ -61,6 +63,30 @@ fn thin(events: &str) -> Result<String> {
         writeln!(out, "{line}")?;
     }
     Ok(out)
+}
+
+/// One row for each run of `train --budget` that is kept as `budget-DATA-TIME`.
+fn budgets(results: &Path) -> Result<String> {
+    let mut rows = Vec::new();
+    for entry in fs::read_dir(results).context("docs/results: cannot read")? {
+        let dir = entry?.path();
+        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some((data, time)) = name.strip_prefix("budget-").and_then(|rest| rest.rsplit_once('-')) else { continue };
+        let minutes = time.parse::<Budget>().with_context(|| format!("docs/results/{name}"))?.seconds(0) / 60.0;
+        let path = dir.join("summary.json");
+        let text = fs::read_to_string(&path).with_context(|| format!("{}: cannot read", path.display()))?;
+        let summary: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+        let number = |value: &Value| value.as_f64().map_or_else(String::new, |x| format!("{x:.2}"));
+        let full = &summary["predictor"]["full"];
+        let perplexities = [&summary["valid"], &summary["test"], &full[0], &full[1]].map(number).join(",");
+        let machine = summary["timing"]["machine"].as_str().unwrap_or_default();
+        let row =
+            format!("{data},{minutes},{perplexities},{},{},\"{machine}\"\n", summary["parameters"], summary["epochs"]);
+        rows.push((data.to_owned(), minutes, row));
+    }
+    rows.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let head = "data,budget_minutes,static_valid,static_test,full_valid,full_test,parameters,epochs,machine\n";
+    Ok(rows.into_iter().fold(head.to_owned(), |text, (_, _, row)| text + &row))
 }
 
 /// One row for each run that is kept.

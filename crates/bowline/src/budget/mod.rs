@@ -1,17 +1,19 @@
 //! The best model for the time there is.
 //!
 //! From a corpus, the speed of this machine and a time, a [`Plan`] chooses the settings of a run ([`rules`]): ordinary
-//! settings, so that the run can be repeated to the same bits without a budget. [`train`] trains by them, and keeps an eye
+//! settings, so that the run can be repeated to the same bits without a budget. [`start`] does all of it and [`train`] trains by a plan, with an eye
 //! on the clock: the first epochs show how fast the machine really is, and as long as the learning rate is constant the
 //! number of epochs can still change without changing anything that was done ([`replan`]).
 
 mod duration;
 mod plan;
 mod replan;
+mod request;
 pub mod rules;
 mod train;
 
 pub use duration::Budget;
 pub use plan::{Facts, Plan, Planned, Speed};
 pub use replan::replan;
+pub use request::{Request, start};
 pub use train::{measure, precision, resume, train};

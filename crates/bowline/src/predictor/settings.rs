@@ -50,11 +50,15 @@ pub struct DynamicSettings {
 
 impl Default for DynamicSettings {
     fn default() -> DynamicSettings {
-        DynamicSettings { form: DynamicForm::Rms, segment: 20, rate: 1e-3, decay: 2e-3, epsilon: 3.0 }
+        DynamicSettings::RMS
     }
 }
 
 impl DynamicSettings {
+    /// Usual settings of the RMS form.
+    pub const RMS: DynamicSettings =
+        DynamicSettings { form: DynamicForm::Rms, segment: 20, rate: 1e-3, decay: 2e-3, epsilon: 3.0 };
+
     /// The defaults of a form.
     pub fn of(form: DynamicForm) -> DynamicSettings {
         let rms = DynamicSettings::default();

@@ -22,6 +22,8 @@ const PATIENCE: u32 = 5;
 pub enum Choice {
     /// Words have punctuation attached: one of them, and how many more.
     Untokenised(String, usize),
+    /// The text was not tokenised, and is.
+    Tokenised,
     /// Words seen once become `<unk>`: so many, of so many.
     RareWords(usize, usize),
     /// Fewer streams than usual: so many, because the text has so many words.
@@ -36,11 +38,25 @@ pub fn source(data: &str) -> String {
     std::path::absolute(Path::new(data)).map_or_else(|_| data.to_owned(), |path| path.display().to_string())
 }
 
+/// Tokenises a text of the user's own that does not look tokenised: nobody who leaves the choice to us should have to know.
+pub fn tokenise(data: &mut DataConfig, choices: &mut Vec<Choice>) -> Result<()> {
+    let own = !is_known(&data.source);
+    if own && !data.tokenize && Survey::of(Path::new(&data.source), false, 0)?.looks_untokenised() {
+        data.tokenize = true;
+        choices.push(Choice::Tokenised);
+    }
+    Ok(())
+}
+
+/// Whether a corpus has settings of its own.
+fn is_known(source: &str) -> bool {
+    source == "demo" || data::by_name(source).or_else(|| data::recognise(Path::new(source))).is_some()
+}
+
 /// Looks at a text of the user's own, and leaves out words that were seen once unless a vocabulary was `chosen`. Nothing
 /// for a corpus that has settings of its own.
 pub fn data(data: &mut DataConfig, chosen: bool, choices: &mut Vec<Choice>) -> Result<Option<Survey>> {
-    let known = data::by_name(&data.source).or_else(|| data::recognise(Path::new(&data.source)));
-    if data.source == "demo" || known.is_some() {
+    if is_known(&data.source) {
         return Ok(None);
     }
     let survey = Survey::of(Path::new(&data.source), data.tokenize, 0)?;

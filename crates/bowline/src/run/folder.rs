@@ -82,7 +82,7 @@ impl RunFolder {
     }
 
     /// Checks that there is neither a run nor anything else.
-    pub(super) fn require_free(&self) -> Result<()> {
+    pub(crate) fn require_free(&self) -> Result<()> {
         if self.config().exists() {
             let resume = format!("`bowline resume {}` to go on with it, or another --out", self.dir.display());
             return Err(Error::run(&self.dir, "there is a run in this folder already", resume));

@@ -4,9 +4,7 @@ use crate::options::TrainOptions;
 use crate::terminal::grouped;
 use bowline::config::{Config, DataConfig};
 use bowline::corpus::Survey;
-use bowline::data;
 use bowline::run::fit::{self, Choice};
-use std::path::Path;
 
 /// The vocabulary: as asked for, or without words that were seen once if nobody has chosen one. Returns what is in the text
 /// if it is one of the user's own.
@@ -24,14 +22,12 @@ pub fn data(options: &TrainOptions, data: &mut DataConfig, notes: &mut Vec<Strin
     Ok(survey)
 }
 
-/// The same, and a text that does not look tokenised is tokenised: nobody who leaves the choice to us should have to know.
+/// The same, and a text that does not look tokenised is tokenised.
 pub fn data_for_anybody(options: &TrainOptions, data: &mut DataConfig, notes: &mut Vec<String>) -> anyhow::Result<()> {
-    let known = data::by_name(&data.source).or_else(|| data::recognise(Path::new(&data.source)));
-    let own = data.source != "demo" && known.is_none();
-    if own && !options.tokenize && Survey::of(Path::new(&data.source), false, 0)?.looks_untokenised() {
-        data.tokenize = true;
-        notes.push("the text is not tokenised: words are lower-cased and split from their punctuation".to_owned());
-    }
+    data.tokenize = options.tokenize;
+    let mut choices = Vec::new();
+    fit::tokenise(data, &mut choices)?;
+    notes.extend(choices.iter().map(words));
     self::data(options, data, notes).map(drop)
 }
 
@@ -52,6 +48,9 @@ fn words(choice: &Choice) -> String {
             super::printable(example),
             grouped(*more)
         ),
+        Choice::Tokenised => {
+            "the text is not tokenised: words are lower-cased and split from their punctuation".to_owned()
+        }
         Choice::RareWords(rare, all) => {
             format!(
                 "words seen once in training become <unk>: {} of {}; --min-count 1 keeps them",

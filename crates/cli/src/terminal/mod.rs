@@ -80,6 +80,13 @@ impl Terminal {
         Terminal { before, ..self }
     }
 
+    fn say_before(&mut self) {
+        self.phase = None;
+        for text in std::mem::take(&mut self.before) {
+            self.line(&text);
+        }
+    }
+
     fn line(&self, text: &str) {
         let space = if self.label.is_empty() { "" } else { " " };
         note(format_args!("{}{space}{text}", self.label));
@@ -127,9 +134,7 @@ impl Watch for Terminal {
         match event {
             Event::Start { model, data, vocab, words, unseen, parameters, epochs, memory, machine, .. } => {
                 self.epochs = *epochs;
-                for text in std::mem::take(&mut self.before) {
-                    self.line(&text);
-                }
+                self.say_before();
                 let data = last_part(data);
                 self.line(&format!(
                     "{model} on {data}: {} training words, vocabulary {}, {} parameters, {epochs} epoch{}, about {} MB, {machine}",
@@ -193,6 +198,7 @@ impl Watch for Terminal {
     }
 
     fn notice(&mut self, text: &str) {
+        self.say_before();
         self.line(text);
     }
 
