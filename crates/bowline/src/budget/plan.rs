@@ -11,6 +11,10 @@ use crate::wording::{duration, grouped};
 const FINISH: f64 = 0.16;
 const FINISH_LONGER: (f64, f64) = (90.0, 0.05);
 const LONGEST_FINISH: f64 = 2400.0;
+/// Where it fits into so large a share, there is time for dynamic evaluation: to read both splits, and to tune it on some
+/// words more, each word taking so many times as long as in training.
+const MOST_FINISH: f64 = 0.3;
+const LEARNING: (usize, f64) = (35_000, 7.5);
 /// Reading words in evaluation is so many times as fast as training on them.
 const READING: f64 = 3.0;
 /// The share of the time that is kept for what nobody foresees.
@@ -73,18 +77,17 @@ impl Plan {
             let why = format!("{} words are too few to train a network", grouped(words));
             return Ok(Plan::Ngrams { why });
         }
-        let longer = FINISH_LONGER.0 + FINISH_LONGER.1 * facts.seconds;
-        let finish = (FINISH * facts.seconds).min(longer).min(LONGEST_FINISH);
-        let most = (facts.seconds * (1.0 - SPARE) - finish).max(0.0);
         let narrow = Recipe::find("narrow")?.config(None, &facts.data.source)?;
         let mut operations = USUAL_SPEED;
-        let (mut config, mut piece, mut speed) = (narrow.clone(), words, 1.0);
+        let (mut config, mut piece, mut speed) = (narrow.clone(), words, f64::INFINITY);
+        let left = |finish: f64| (facts.seconds * (1.0 - SPARE) - finish).max(0.0);
         for _ in 0..2 {
+            let finish = finish(facts, speed);
             // Of all words that are read, the share that is trained on. The last evaluations, with one stream, take about
             // as long as training on their words.
             let trained = f64::from(config.epochs) * words as f64;
             let read = trained + f64::from(config.epochs) * valid as f64 / READING + (valid + test) as f64;
-            let training = most * trained / read;
+            let training = left(finish) * trained / read;
             let Some((shape, part)) = choose(words, facts.vocab, training * operations) else {
                 let why = format!("{} are too short to train a network on this text", duration(facts.seconds));
                 return Ok(Plan::Ngrams { why });
@@ -102,12 +105,21 @@ impl Plan {
             operations = speed * 6.0 * config.spec(facts.vocab).products() as f64;
         }
         let epoch = (piece as f64 + valid as f64 / READING) / speed;
-        let training = (most - (valid + test) as f64 / speed).max(0.0);
+        let training = (left(config.finish.seconds) - (valid + test) as f64 / speed).max(0.0);
         if !chosen(facts, "epochs") {
             config.epochs = (training / epoch).round().clamp(1.0, rules::MOST_EPOCHS) as u32;
         }
         Ok(Plan::Network(Box::new(Planned { config, training, epoch })))
     }
+}
+
+/// The seconds for what follows the training, on a machine that trains on `speed` words a second.
+fn finish(facts: &Facts, speed: f64) -> f64 {
+    let [_, valid, test] = facts.words;
+    let longer = FINISH_LONGER.0 + FINISH_LONGER.1 * facts.seconds;
+    let usual = (FINISH * facts.seconds).min(longer).min(LONGEST_FINISH);
+    let learning = LEARNING.1 * (valid + test + LEARNING.0.min(4 * valid)) as f64 / speed;
+    if learning < MOST_FINISH * facts.seconds { usual.max(learning) } else { usual }
 }
 
 fn chosen(facts: &Facts, key: &str) -> bool {

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Steps that a measurement of the speed takes.
 const STEPS: usize = 12;
 /// After so many epochs at a constant rate that did not improve the validation perplexity, the rate falls.
-const PATIENCE: u32 = 2;
+const PATIENCE: u32 = 4;
 /// The plan is made anew if the training would otherwise end so much too early or too late.
 const TOLERANCE: f64 = 0.04;
 
