@@ -73,11 +73,13 @@ impl Plan {
     /// Chooses. `speed_of` is asked twice.
     pub fn new(facts: &Facts, speed_of: Speed<'_>) -> Result<Plan> {
         let [words, valid, test] = facts.words;
+        let narrow = Recipe::find("narrow")?.config(None, &facts.data.source)?;
+        // A setting that there is not is an error, whatever the plan.
+        narrow.clone().with(&facts.chosen)?;
         if words < FEWEST_WORDS {
             let why = format!("{} words are too few to train a network", grouped(words));
             return Ok(Plan::Ngrams { why });
         }
-        let narrow = Recipe::find("narrow")?.config(None, &facts.data.source)?;
         let mut operations = USUAL_SPEED;
         let (mut config, mut piece, mut speed) = (narrow.clone(), words, f64::INFINITY);
         let left = |finish: f64| (facts.seconds * (1.0 - SPARE) - finish).max(0.0);
