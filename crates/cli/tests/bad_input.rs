@@ -7,19 +7,22 @@ use common::{Place, bowline, change, finish, snapshot};
 use std::fs;
 
 /// All settings.
-const NAMES: &str = "\
-    activity.ar, activity.tar, augment.begin, augment.beta, augment.form, augment.gamma, augment.gradient, \
-    augment.loss, augment.target, augment.tau, average, batch, checkpoint.every_seconds, classifier_init, \
-    clip, data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, data.vocab_size, \
-    data.vocabulary, decay, decay_after, epochs, finish.predictor, finish.seconds, hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, \
-    masks.input, masks.output, masks.projection, masks.state, masks.weights, masks.word, model, \
-    network.activation, network.bias, network.coupled, network.depth, network.embedding, network.projection, \
-    network.projection_activation, network.projection_bias, network.tied, network.unit, network.widths, \
-    optimizer.beta1, optimizer.beta2, optimizer.decoupled, optimizer.epsilon, optimizer.kind, \
-    optimizer.trigger, patience, precision, schedule.at, schedule.constant, schedule.factor, schedule.kind, \
-    schedule.patience, schedule.warm_up, second_training_epochs, seed, select, size, spare_vectors, \
-    start.biases, start.fan_in, start.forget_bias, start.transform_bias, streams.offset, \
-    streams.random_length, streams.reset, unit_vectors, unroll, validation_streams, weight_decay";
+const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, augment.form, augment.gamma, \
+    augment.gradient, augment.loss, augment.target, augment.tau, augment.teachers, \
+    augment.teachers_sha256, average, batch, checkpoint.every_seconds, classifier_init, clip, \
+    data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
+    data.vocab_size, data.vocabulary, decay, decay_after, epochs, finish.predictor, finish.seconds, \
+    hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, masks.input, \
+    masks.output, masks.per_gate, masks.projection, masks.state, masks.weights, masks.word, model, \
+    network.activation, network.bias, network.coupled, network.depth, network.direct, network.embedding, \
+    network.projection, network.projection_activation, network.projection_bias, network.tied, \
+    network.topics, network.unit, network.widths, optimizer.beta1, optimizer.beta2, optimizer.decoupled, \
+    optimizer.epsilon, optimizer.kind, optimizer.trigger, patience, precision, schedule.at, \
+    schedule.constant, schedule.factor, schedule.kind, schedule.patience, schedule.warm_up, \
+    second_training_epochs, seed, select, size, spare_vectors, start.biases, start.fan_in, \
+    start.forget_bias, start.transform_bias, streams.offset, streams.random_length, streams.reset, \
+    topics.count, topics.sentences, topics.sharpness, topics.smoothing, topics.sweeps, topics.window, \
+    unit_vectors, unroll, validation_streams, weight_decay";
 
 #[test]
 fn settings() {

@@ -25,7 +25,7 @@ struct Case {
     whole: bool,
 }
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 13] = [
     Case {
         name: "train",
         prepare: |_| {},
@@ -38,6 +38,17 @@ const CASES: [Case; 12] = [
         prepare: |place| {
             finish(place.train("run").args(["--epochs", "1"])).success();
             // As if it had been killed while it finished.
+            fs::remove_file(place.path("run/summary.json")).unwrap();
+        },
+        command: |place| place.resume("run"),
+        output: "run",
+        whole: false,
+    },
+    Case {
+        name: "resume that only fits the predictor",
+        prepare: |place| {
+            let settings = ["--epochs", "1", "--set", "finish.predictor=true", "--set", "finish.seconds=0"];
+            finish(place.train("run").args(settings)).success();
             fs::remove_file(place.path("run/summary.json")).unwrap();
         },
         command: |place| place.resume("run"),

@@ -90,7 +90,7 @@ fn a_file_of_more_layers_than_a_model_can_have_is_refused_at_once() {
     place.check_refusal(
         &mut command,
         "DIR/deep.safetensors: tensor `rnn.weight_ih_l64`: the file has more than 64 layers, the most that a model can have",
-        "Bowline's models are an nn.Embedding, an nn.LSTM of the same size, and an nn.Linear",
+        "Bowline's models are an nn.Embedding, an nn.LSTM, nn.GRU or nn.RNN, and an nn.Linear",
     );
 }
 

@@ -104,7 +104,7 @@ fn a_model_is_exported_and_comes_back() {
     );
     place.check_refusal(
         import("other").args(["--map", "lstm=rnn"]),
-        "setting `map`: `lstm` begins with none of `encoder`, `rnn`, `decoder`",
+        "setting `map`: `lstm` begins with none of `encoder`, `rnn`, `projection`, `decoder`",
         "`--map rnn=lstm` or `--map encoder.weight=embed`",
     );
     assert!(!place.path("other").exists());

@@ -28,7 +28,11 @@ pub struct Request {
 /// Plans a run, says what was chosen, and trains by the plan; an n-gram model where there is not enough time or text.
 pub fn start(dir: &Path, request: &Request, session: Session, watch: &mut dyn Watch) -> Result<Outcome> {
     let begin = Instant::now();
-    RunFolder::new(dir).require_free()?;
+    let folder = RunFolder::new(dir);
+    folder.require_free()?;
+    if dir.is_file() {
+        folder.create()?; // the error that says so, before anything is measured
+    }
     let ngrams = NgramConfig::new(run::DEFAULT_ORDER, request.data.clone());
     ngrams.validate()?;
     let corpus = run::open_corpus(&request.data)?;

@@ -64,7 +64,7 @@ impl RunFolder {
     }
 
     /// Makes the folder for a new run. A folder that holds a run already, or anything else, is refused.
-    pub(super) fn create(&self) -> Result<()> {
+    pub(crate) fn create(&self) -> Result<()> {
         self.require_free()?;
         let checkpoints = self.checkpoints();
         files::create_dir_all(&checkpoints).map_err(Error::io(&checkpoints, "create the folder"))
