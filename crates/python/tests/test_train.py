@@ -75,10 +75,13 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bits(tmp_path: pathlib.Pat
     whole = bowline.train("cats.txt", "runs/whole", epochs=12, **SMALL)
     out = pathlib.Path("runs/stopped")
     code = (
-        "import bowline\n"
+        "import bowline, time\n"
+        # So slow a listener that the run is not over before the signal comes.
+        "def listen(event):\n"
+        "    print(event['event'], flush=True)\n"
+        "    time.sleep(0.02)\n"
         "try:\n"
-        f"    bowline.train('cats.txt', {str(out)!r}, epochs=12, on_event=lambda e: print(e['event'], flush=True),"
-        f" **{SMALL!r})\n"
+        f"    bowline.train('cats.txt', {str(out)!r}, epochs=12, on_event=listen, **{SMALL!r})\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
     )
