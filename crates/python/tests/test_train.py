@@ -75,7 +75,9 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bits(tmp_path: pathlib.Pat
     whole = bowline.train("cats.txt", "runs/whole", epochs=12, **SMALL)
     out = pathlib.Path("runs/stopped")
     code = (
-        "import bowline, time\n"
+        "import bowline, signal, time\n"
+        # Where tests run in the background, signals are ignored unless one asks for them.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         # So slow a listener that the run is not over before the signal comes.
         "def listen(event):\n"
         "    print(event['event'], flush=True)\n"
