@@ -7,6 +7,7 @@ that were best on validation. The recipes are those of PyTorch's word_language_m
 AWD-LSTM (Merity, Keskar, Socher 2018). All are as their authors set them, with the fused kernels of nn.LSTM.
 """
 
+import contextlib
 import json
 import math
 import pathlib
@@ -111,6 +112,17 @@ def detached(state):
     return type(state)(detached(s) for s in state)
 
 
+@contextlib.contextmanager
+def averaged(model, optimizer):
+    """The model with the mean of its weights, where the optimiser keeps one."""
+    own = {p: p.data for p in model.parameters() if "ax" in optimizer.state.get(p, {})}
+    for p in own:
+        p.data = optimizer.state[p]["ax"].clone()
+    yield
+    for p, data in own.items():
+        p.data = data
+
+
 @torch.no_grad()
 def perplexity(model, words, batch):
     model.eval()
@@ -165,22 +177,25 @@ def main():
                 over = True
                 break
         now = spent()
-        found = perplexity(model, valid, 10)
+        with averaged(model, optimizer):
+            found = perplexity(model, valid, 10)
+            better = found < best
+            if better:
+                best, kept = found, {key: value.clone() for key, value in model.state_dict().items()}
         reserve = max(reserve, 2.5 * (spent() - now))
         print(json.dumps({"seconds": spent(), "valid": found}), flush=True)
-        if found < best:
-            best, kept = found, {key: value.clone() for key, value in model.state_dict().items()}
-        elif awd:
+        if awd and not better:
             # Non-monotonically triggered averaging, after five epochs without a gain.
             if not averaging and len(curve) > 5 and found > min(curve[:-5]):
                 averaging = True
                 optimizer = torch.optim.ASGD(model.parameters(), lr=recipe["rate"], t0=0, lambd=0.0, weight_decay=decay)
-        else:
+        elif not better:
             optimizer.param_groups[0]["lr"] /= 4
         curve.append(found)
     if kept is not None:
         model.load_state_dict(kept)
-    found = perplexity(model, test, 10)
+    # One stream, as Bowline's own figures have it.
+    found = perplexity(model, test, 1)
     print(json.dumps({"seconds": spent(), "valid": best, "test": found, "torch": torch.__version__}), flush=True)
 
 

@@ -39,6 +39,8 @@ fn too_little_time_gives_n_grams_and_says_so() {
     assert!(said.stderr.contains("the text is not tokenised"), "{}", said.stderr);
     let answer = finish(bowline(["eval", "--json"]).arg(&run)).json();
     assert_eq!(answer["model"], "kn");
+    let said = finish(bowline(["resume", "--budget", "1m"]).arg(&run)).stderr;
+    assert!(said.contains("it is an n-gram model, which has no epochs to plan"), "{said}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The best model for the time there is.
 //!
-//! From a corpus, the speed of this machine and a time, a [`Plan`] chooses the settings of a run ([`rules`]): ordinary
-//! settings, so that the run can be repeated to the same bits without a budget. [`start`] does all of it and [`train`] trains by a plan, with an eye
-//! on the clock: the first epochs show how fast the machine really is, and as long as the learning rate is constant the
-//! number of epochs can still change without changing anything that was done ([`replan`]).
+//! From a corpus, the speed of this machine and a time, a [`Plan`] chooses the settings of a run ([`rules`]). They are
+//! ordinary settings: the run can be repeated to the same bits without a budget. [`start`] plans and trains; [`train`] trains
+//! by a plan, with an eye on the clock. The first epochs show how fast the machine really is, and while the learning rate is
+//! constant the number of epochs can change without changing anything that was done ([`replan`]).
 
 mod duration;
 mod plan;

@@ -16,9 +16,9 @@ const LONGEST_FINISH: f64 = 2400.0;
 const MOST_FINISH: f64 = 0.3;
 const LEARNING: (usize, f64) = (35_000, 7.5);
 /// Reading words in evaluation is so many times as fast as training on them.
-const READING: f64 = 3.0;
+pub(super) const READING: f64 = 3.0;
 /// The share of the time that is kept for what nobody foresees.
-const SPARE: f64 = 0.03;
+pub(super) const SPARE: f64 = 0.03;
 /// A shorter training text is too little for a network.
 const FEWEST_WORDS: usize = 3_000;
 /// A piece of a long text is worth training on from so many words on.
@@ -91,7 +91,7 @@ impl Plan {
             let read = trained + f64::from(config.epochs) * valid as f64 / READING + (valid + test) as f64;
             let training = left(finish) * trained / read;
             let Some((shape, part)) = choose(words, facts.vocab, training * operations) else {
-                let why = format!("{} are too short to train a network on this text", duration(facts.seconds));
+                let why = format!("{} is too short to train a network on this text", duration(facts.seconds));
                 return Ok(Plan::Ngrams { why });
             };
             let mut next = rules::settings(narrow.clone(), shape, part)?;
@@ -210,7 +210,7 @@ mod tests {
             Plan::Ngrams { why } => why,
             Plan::Network(planned) => panic!("{planned:?}"),
         };
-        assert_eq!(why(&facts(930_000, 5.0)), "5s are too short to train a network on this text");
+        assert_eq!(why(&facts(930_000, 5.0)), "5s is too short to train a network on this text");
         assert_eq!(why(&facts(2_000, 600.0)), "2,000 words are too few to train a network");
     }
 

@@ -15,20 +15,30 @@ const CONSTANT: f64 = 0.4;
 
 /// Gives a run `epochs` epochs in all.
 pub fn replan(dir: &Path, epochs: u32) -> Result<()> {
+    replan_by(dir, |_| epochs)
+}
+
+/// The same, where the number of epochs follows from how many are done.
+pub(super) fn replan_by(dir: &Path, epochs: impl FnOnce(f64) -> u32) -> Result<()> {
     run::rewrite(dir, |config, done| {
         if config.schedule.kind != ScheduleKind::Cosine {
             let advice = "a run of `bowline train --budget`; for another one, `bowline branch --set epochs=N`";
             return Err(Error::run(dir, "its learning rate does not follow a budget", advice));
         }
-        Ok(with_epochs(config.clone(), epochs, done))
+        Ok(with_epochs(config.clone(), epochs(done), done))
     })
 }
 
 /// The settings with another number of epochs, of which `done` are done.
-pub(super) fn with_epochs(mut config: Config, epochs: u32, done: f64) -> Config {
+fn with_epochs(mut config: Config, epochs: u32, done: f64) -> Config {
     let (old, new) = (f64::from(config.epochs), f64::from(epochs));
     let constant = config.schedule.constant;
     let falls = done > constant * old;
+    if falls {
+        // These settings alone would not give the same weights any more.
+        let before = if config.origin.is_empty() { String::new() } else { format!("{}; ", config.origin) };
+        config.origin = format!("{before}planned anew after {done:.2} of {old} epochs");
+    }
     config.schedule.constant = if falls {
         // The same part of the cosine is done before and after: (d/E - c) / (1 - c).
         let part = ((done / old - constant) / (1.0 - constant)).min(0.99);
@@ -68,6 +78,7 @@ mod tests {
                 let (before, after) = (rate(&config, done), rate(&new, done));
                 let longer = new.schedule.constant == 0.0 && after > before;
                 assert!(longer || (before - after).abs() < 1e-9, "{done} of {epochs}: {before} {after}");
+                assert_eq!(new.origin.is_empty(), is_free(&config, done));
                 if is_free(&config, done) {
                     assert_eq!(rate(&new, 0.5 * done), rate(&config, 0.5 * done));
                 }

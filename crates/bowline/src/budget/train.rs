@@ -1,12 +1,12 @@
 //! Training by a plan, with an eye on the clock.
 
-use super::plan::Planned;
-use super::replan::{is_free, replan};
+use super::plan::{Planned, READING, SPARE};
+use super::replan::{is_free, replan, replan_by};
 use crate::bench;
 use crate::config::{Config, Precision};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{EpochEnd, Event, Progress};
-use crate::run::{self, Outcome, RunFolder, Session, Watch};
+use crate::run::{self, Outcome, RunConfig, RunFolder, Session, Watch};
 use std::path::Path;
 use std::time::Instant;
 
@@ -37,23 +37,30 @@ pub fn train(dir: &Path, planned: &Planned, session: Session, watch: &mut dyn Wa
         clock.config = Config::read(&RunFolder::new(dir).config())?;
         clock.inside.planned(epochs);
         outcome = run::resume(dir, session, &mut clock)?;
+        if let Outcome::Finished(summary) = &mut outcome {
+            // A run whose plan changed is one run: its time counts from the beginning.
+            summary.timing.seconds = clock.begin.elapsed().as_secs_f64();
+            summary.save(&RunFolder::new(dir).summary())?;
+        }
     }
     Ok(outcome)
 }
 
-/// Resumes a run so that its training ends after `seconds` more: it gets as many more epochs as fit, and the rate falls to 0
-/// with the last one. A `speed` of words a second is measured or known.
+/// Resumes a run so that it ends after `seconds` more: it gets as many more epochs as fit, and the rate falls to 0 with the last
+/// one.
 pub fn resume(dir: &Path, seconds: f64, session: Session, watch: &mut dyn Watch) -> Result<Outcome> {
-    let config = Config::read(&RunFolder::new(dir).config())?;
+    let folder = RunFolder::new(dir);
+    folder.require()?;
+    let RunConfig::Network(config) = RunConfig::read(&folder.config())? else {
+        let advice = "`bowline resume` without a budget; a network is trained by `bowline train --budget`";
+        return Err(Error::run(dir, "it is an n-gram model, which has no epochs to plan", advice));
+    };
     let corpus = run::open_corpus(&config.data)?;
-    let speed = measure(&config, corpus.vocabulary.len(), session);
-    let epoch = (corpus.train.ids.len() as f64 + corpus.valid.ids.len() as f64 / 3.0) / speed.max(1e-9);
-    let training = (0.97 * seconds - config.finish.seconds).max(0.0);
-    let more = (training / epoch) as u32;
-    run::rewrite(dir, |config, done| {
-        let epochs = (done.ceil() as u32).saturating_add(more).max(1);
-        Ok(super::replan::with_epochs(config.clone(), epochs, done))
-    })?;
+    let speed = measure(&config, corpus.vocabulary.len(), session).max(1e-9);
+    let [train, valid, test] = [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.ids.len() as f64);
+    let training = (1.0 - SPARE) * seconds - config.finish.seconds - (valid + test) / speed;
+    let more = (training.max(0.0) * speed / (train + valid / READING)) as u32;
+    replan_by(dir, |done| (done.ceil() as u32).saturating_add(more).max(1))?;
     run::resume(dir, session, watch)
 }
 

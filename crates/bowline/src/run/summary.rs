@@ -70,7 +70,7 @@ pub struct Timing {
 
 impl Summary {
     /// Writes it.
-    pub(super) fn save(&self, path: &Path) -> Result<()> {
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self)
             .map_err(|e| Error::run(path, format!("the summary cannot be written: {e}"), "report this"))?;
         atomic::write(path, |out| out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")))
