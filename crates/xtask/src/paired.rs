@@ -13,6 +13,12 @@ use std::path::Path;
 
 const HEAD: &str = "base,augmented,decay,seed,epochs,valid,test,train,kl,recipe,words\n";
 
+/// What runs have in common that are compared: recipe, words, epochs, and the bits of the decay.
+type Same<'a> = (&'a str, u64, u64, u64);
+
+/// What is compared, tied and augmented or not: a row of numbers for each seed.
+type Models = BTreeMap<(bool, bool), Vec<[f64; 4]>>;
+
 /// One finished run.
 struct Row {
     base: &'static str,
@@ -73,8 +79,8 @@ fn row(run: &Path) -> Result<Row> {
     };
     let number = |value: &Value| value.as_f64().context("the summary lacks a number");
     let events = read("events.jsonl")?;
-    let epochs = events.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let last = epochs.filter(|event| event["event"] == "epoch").last().context("no epoch is logged")?;
+    let mut last_first = events.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let last = last_first.find(|event| event["event"] == "epoch").context("no epoch is logged")?;
     ensure!(summary["ended"] == "done", "the run has not ended by itself");
     Ok(Row {
         base,
@@ -93,7 +99,7 @@ fn row(run: &Path) -> Result<Row> {
 
 /// Mean and spread over the seeds; the gain is that over the same base without the augmented loss.
 fn table(rows: &[Row]) -> Result<String> {
-    let mut groups: BTreeMap<(&str, u64, u64, u64), BTreeMap<(bool, bool), Vec<[f64; 4]>>> = BTreeMap::new();
+    let mut groups: BTreeMap<Same<'_>, Models> = BTreeMap::new();
     for row in rows {
         let same = (row.recipe, row.words, row.epochs, row.decay.to_bits());
         groups.entry(same).or_default().entry((row.base == "re", row.augmented)).or_default().push(row.found);
