@@ -107,7 +107,7 @@ impl Recipe {
             return Recipe::parse(path, &stem, &text);
         }
         let names: Vec<&str> = KNOWN.iter().map(|(name, _)| *name).chain(["kn"]).collect();
-        let advice = format!("`{}`, the nearest of: {}; or a FILE.toml", nearest(name, &names), names.join(", "));
+        let advice = format!("`{}`, the closest of: {}; or a FILE.toml", nearest(name, &names), names.join(", "));
         Err(Error::config("model", format!("there is no recipe `{name}`"), advice))
     }
 
@@ -185,7 +185,7 @@ mod tests {
     fn what_is_wrong_with_a_recipe_is_said() {
         let message = Recipe::find("narow").unwrap_err().to_string();
         assert!(
-            message.starts_with("setting `model`: there is no recipe `narow`\n  try: `narrow`, the nearest"),
+            message.starts_with("setting `model`: there is no recipe `narow`\n  try: `narrow`, the closest"),
             "{message}"
         );
         let place = tempfile::tempdir().unwrap();

@@ -190,7 +190,7 @@ pub async fn neighbours(State(app): Shared, request: Request) -> Result<Response
         let found = embedding.map(|embedding| bowline::score::neighbours(embedding, vocabulary, id, k));
         (vocabulary.word(id).to_owned(), found.unwrap_or_default())
     });
-    let (word, found) = found.await.map_err(|_| Problem::internal("the search was given up"))?;
+    let (word, found) = found.await.map_err(|_| Problem::internal("the search was cancelled"))?;
     Ok(json(&json!({"model": app.models[number].name, "word": word, "neighbours": found})))
 }
 
@@ -205,7 +205,7 @@ pub async fn map(State(app): Shared, request: Request) -> Result<Response, Probl
     let found = tokio::task::spawn_blocking(move || {
         model.params().map(|params| bowline::score::word_map(params.embedding(), &model.vocabulary, k))
     });
-    let words = found.await.map_err(|_| Problem::internal("the map was given up"))?.unwrap_or_default();
+    let words = found.await.map_err(|_| Problem::internal("the map was cancelled"))?.unwrap_or_default();
     Ok(json(&json!({"model": app.models[number].name, "words": words})))
 }
 
@@ -222,11 +222,15 @@ pub async fn example(State(app): Shared, request: Request) -> Result<Response, P
         let corpus = OwnText::of(&model.folder).ok()??.corpus(&model.vocabulary).ok()?;
         let eos = model.vocabulary.eos();
         let fits = |line: &&[u32]| (6..=30).contains(&line.len());
-        let lines = corpus.valid.ids.split(|&id| id == eos).filter(fits).take(EXAMPLE_LINES);
+        // Lines that are mostly known words first: the others show little.
+        let unknown = |line: &[u32]| line.iter().filter(|&&id| Some(id) == model.vocabulary.unk()).count();
+        let mut lines: Vec<&[u32]> = corpus.valid.ids.split(|&id| id == eos).filter(fits).collect();
+        lines.sort_by_key(|line| 6 * unknown(line) > line.len());
+        lines.truncate(EXAMPLE_LINES);
         let spell = |line: &[u32]| line.iter().map(|&id| model.vocabulary.word(id)).collect::<Vec<_>>().join(" ");
-        Some(lines.map(spell).collect::<Vec<_>>())
+        Some(lines.into_iter().map(spell).collect::<Vec<_>>())
     });
-    let lines = lines.await.map_err(|_| Problem::internal("the text was given up"))?.unwrap_or_default();
+    let lines = lines.await.map_err(|_| Problem::internal("the text was cancelled"))?.unwrap_or_default();
     Ok(json(&json!({"model": app.models[number].name, "lines": lines})))
 }
 
@@ -274,6 +278,6 @@ pub async fn runs(State(app): Shared, request: Request) -> Result<Response, Prob
     match look.await {
         Ok(Ok(answer)) => Ok(json(&answer)),
         Ok(Err(error)) => Err(Problem::internal(format!("the folder of the runs cannot be read: {error}"))),
-        Err(_) => Err(Problem::internal("the look at the runs was given up")),
+        Err(_) => Err(Problem::internal("reading the runs was cancelled")),
     }
 }

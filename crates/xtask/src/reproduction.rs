@@ -26,7 +26,7 @@ pub fn write(root: &Path) -> Result<()> {
         let path = results.join(name);
         fs::read_to_string(&path).with_context(|| format!("{}: cannot read", path.display()))
     };
-    let of_page = reproduce::tables(&page).into_iter().next().context("table 1 has no table")?;
+    let of_page = reproduce::tables(&page).next().context("table 1 has no table")?;
     let table1 = of_page.markdown().replacen(&format!("{}\n\n", of_page.caption), "", 1);
     let table1: String = table1.lines().filter(|line| !line.contains("| not run |")).flat_map(|l| [l, "\n"]).collect();
     let tables = [

@@ -563,7 +563,7 @@ impl Config {
     /// Reads a run's `config.toml`.
     pub fn read(path: &Path) -> Result<Config> {
         const PUT_BACK: &str =
-            "put back the file that was there when the run began; settings are changed with `bowline train --set`";
+            "restore the file as it was when the run began; settings are changed with `bowline train --set`";
         let bytes = crate::storage::files::read(path, LONGEST_CONFIG)?;
         let line_of = |at: usize| 1 + bytes[..at].iter().filter(|&&byte| byte == b'\n').count();
         let text = std::str::from_utf8(&bytes)

@@ -7,8 +7,7 @@
 //!
 //! The vocabulary comes from the training split only. Words that it lacks become `<unk>`, and are counted.
 //!
-//! A text is taken as it is, its words being what stands between white spaces, unless it is to be tokenized: then it is
-//! lower-cased and parted from its punctuation.
+//! Words are separated by white space. If the text is tokenized, it is lower-cased and punctuation is split off first.
 
 mod detokenize;
 mod digest;
@@ -164,7 +163,7 @@ pub fn split_file(path: &Path, dir: &Path, tokenize: bool) -> Result<[usize; 3]>
     for ((part, name), lines) in parts.iter().zip(SplitName::ALL).zip(&mut lines) {
         let file = dir.join(format!("{}.txt", name.as_str()));
         if file.exists() {
-            return Err(Error::corpus(file, "there is such a file already", "another --out"));
+            return Err(Error::corpus(file, "the file already exists", "another --out"));
         }
         *lines = part.lines();
         let bytes = if tokenize { part.tokenized() } else { part.as_str().to_owned() };

@@ -71,7 +71,7 @@ impl Neural {
                     (DynamicForm::Rms, None) => {
                         return Err(Error::config(
                             "dynamic-form",
-                            "the rms form needs the scale of the gradients on the training text, which is not there",
+                            "the rms form needs the scale of the gradients on the training text, which is missing",
                             "--data with a training split, or `--dynamic-form sgd`",
                         ));
                     }

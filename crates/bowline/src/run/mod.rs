@@ -1,4 +1,4 @@
-//! A run: a folder that holds a training from its settings to its result, and can be gone on with at any time.
+//! A run: a folder that holds a training from its settings to its result, and can be resumed at any time.
 //!
 //! ```text
 //! config.toml      the settings, written once

@@ -110,7 +110,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
         // Damaged, it must not become the previous one in place of the good one that is used.
         atomic::set_aside(folder.last_checkpoint())?;
-        watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
+        watch.notice(&format!("using the previous checkpoint, because the last one cannot be read:\n{error}"));
     }
     if restored.is_none() {
         folder.require_nothing_to_lose()?;

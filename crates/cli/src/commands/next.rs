@@ -25,7 +25,7 @@ pub struct NextOptions {
     /// How many words to show
     #[arg(short, value_name = "N", default_value_t = 10)]
     pub k: usize,
-    /// Show why: the topics of the phrase, for a model that has them
+    /// Show the topics of the phrase, for a model with topics
     #[arg(long)]
     pub explain: bool,
     /// Mix in another model; may be given several times

@@ -134,7 +134,7 @@ pub fn report(folder: &Path, outcome: Outcome, json: bool) -> anyhow::Result<Exi
         }
         Outcome::Stopped(position) => {
             note(format_args!("saved at step {}, in epoch {}", position.step, position.epoch));
-            note(format_args!("go on with: bowline resume {run}"));
+            note(format_args!("resume with: bowline resume {run}"));
             return Ok(ExitCode::from(130));
         }
     }

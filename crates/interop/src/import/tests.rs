@@ -385,7 +385,7 @@ fn what_bowline_s_models_cannot_be() {
         refused(|w| w.set("rnn.weight_ih_l0_reverse", &[12, 3])),
         about(
             "rnn.weight_ih_l0_reverse",
-            "it is of a layer that reads in both directions, which Bowline's models have not",
+            "it belongs to a bidirectional layer, which Bowline does not support",
             OTHER_MODEL
         )
     );
@@ -393,7 +393,7 @@ fn what_bowline_s_models_cannot_be() {
         refused(|w| w.set("rnn.weight_hr_l0", &[2, 3])),
         about(
             "rnn.weight_hr_l0",
-            "it is of an LSTM with a projection (`proj_size`), which Bowline's models have not",
+            "it belongs to an LSTM with a projection (`proj_size`), which Bowline does not support",
             OTHER_MODEL
         )
     );
@@ -465,7 +465,7 @@ fn vocabularies_and_folders_that_do_not_fit() {
     let message = place.import(|_| ()).unwrap_err().to_string();
     assert_eq!(
         message.replace(place.0.path().to_str().unwrap(), "DIR"),
-        "DIR/out: there is something here already\n  try: an --out that does not exist yet, or an empty folder"
+        "DIR/out: something is already here\n  try: an --out that does not exist yet, or an empty folder"
     );
     assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 1);
 }
