@@ -20,7 +20,8 @@ const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, aug
     optimizer.epsilon, optimizer.kind, optimizer.trigger, patience, precision, schedule.at, \
     schedule.constant, schedule.factor, schedule.kind, schedule.patience, schedule.warm_up, \
     second_training_epochs, seed, select, size, spare_vectors, start.biases, start.fan_in, \
-    start.forget_bias, start.model, start.model_sha256, start.transform_bias, streams.offset, streams.random_length, streams.reset, \
+    start.forget_bias, start.model, start.model_sha256, \
+    start.transform_bias, streams.offset, streams.random_length, streams.reset, \
     topics.count, topics.sentences, topics.sharpness, topics.smoothing, topics.sweeps, topics.window, \
     unit_vectors, unroll, validation_streams, weight_decay";
 
