@@ -16,6 +16,9 @@ const WORDS: usize = 8;
 /// Words of the text that are shown as pointed to.
 const POINTED: usize = 8;
 
+/// Words of the text that a network is given to read: more would change little of what it points to.
+const READ: usize = 1000;
+
 /// What can be said of a place in a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
@@ -58,6 +61,11 @@ pub struct TopicShare {
     pub words: Vec<String>,
 }
 
+/// Whether there is anything in a model to explain.
+pub fn can_explain(model: &LoadedModel) -> bool {
+    model.params().is_some_and(|params| params.topics().is_some() || params.spec().output.pointer.is_some())
+}
+
 /// Explains what a model knows after some words; those of the network alone, not of caches and mixtures around it.
 pub fn explain(model: &LoadedModel, ids: &[u32]) -> Result<Explanation> {
     let topics = model.params().map_or_else(Vec::new, |params| topics(params, &model.vocabulary, ids));
@@ -80,7 +88,7 @@ fn pointer(model: &LoadedModel, ids: &[u32]) -> Result<Option<Pointed>> {
     let mut network = Network::new(spec, Compute::with_threads(1), Use::Evaluate, 1, 1);
     network.pack(params, Use::Evaluate);
     let mut state = State::zeros(spec, 1);
-    for &word in ids {
+    for &word in &ids[ids.len().saturating_sub(READ)..] {
         let window = Window { steps: 1, batch: 1, inputs: vec![word], targets: Vec::new() };
         network.read(params, &window, &mut state, None);
     }

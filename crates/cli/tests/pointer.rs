@@ -1,8 +1,13 @@
 //! A network with a pointer, as people use it: what it points to, how else it predicts, and what is refused.
 
+#![cfg(unix)]
+
 mod common;
+mod serving;
 
 use common::{Place, bowline, finish};
+use serde_json::json;
+use serving::Serving;
 
 fn train(place: &Place, out: &str, settings: &[&str]) -> std::process::Command {
     let mut command =
@@ -28,6 +33,11 @@ fn the_pointer_is_shown_and_predicts_in_every_way_but_one() {
     let mut back: Vec<u64> = words.iter().map(|word| word["back"].as_u64().unwrap()).collect();
     back.sort_unstable();
     assert_eq!(back, [1, 2, 3, 4]);
+    // The server says the same, where it is asked.
+    let server = Serving::new(&[&run], &[] as &[&str]);
+    let served = server.post("/api/next", &json!({"text": "dobaba bababa dobaba", "explain": true})).1;
+    assert_eq!(served["explanation"], answer["explanation"]);
+    assert!(server.post("/api/next", &json!({"text": "dobaba"})).1.get("explanation").is_none());
     let said = finish(bowline(["next", "--explain"]).arg(&run).arg("dobaba")).success().stdout;
     assert!(said.contains("%  the softmax\n") && said.contains(", the last word\n"), "{said}");
 

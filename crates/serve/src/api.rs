@@ -8,12 +8,14 @@ use crate::problem::Problem;
 use crate::prompt::{self, Pieces};
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
+use bowline::explain::can_explain;
 use bowline::loaded_model::LoadedModel;
 use bowline::run::OwnText;
 use bowline::score::{Sampling, similar_spelling};
 use bowline::vocabulary::EOS;
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// The most words in an answer that lists words.
@@ -71,7 +73,8 @@ fn inputs(model: &LoadedModel, words: &[prompt::Word]) -> Vec<u32> {
 pub async fn next(State(app): Shared, request: Request) -> Result<Response, Problem> {
     let fields = app.fields(request).await?;
     let fields = Fields(&fields);
-    fields.only(&["model", "text", "k"])?;
+    fields.only(&["model", "text", "k", "explain"])?;
+    let explain = fields.flag("explain")?;
     let number = app.model(fields.text("model")?)?;
     let model = app.models[number].model();
     let k = fields.count("k", 1, MOST_WORDS)?.unwrap_or(10);
@@ -86,7 +89,22 @@ pub async fn next(State(app): Shared, request: Request) -> Result<Response, Prob
         .map(|(id, logprob)| json!({"word": model.vocabulary.word(id), "probability": logprob.exp(), "logprob": logprob}))
         .collect();
     let unknown: Vec<&str> = words.iter().filter_map(|word| word.unknown.as_deref()).collect();
-    Ok(json(&json!({"model": app.models[number].name, "next": next, "unknown": unknown, "words": words.len()})))
+    let mut answer = json!({"model": app.models[number].name, "next": next, "unknown": unknown, "words": words.len()});
+    if explain && let Some(explanation) = explained(model, inputs(model, &words)).await {
+        answer["explanation"] = explanation;
+    }
+    Ok(json(&answer))
+}
+
+/// Why these words: what a model with topics or a pointer says of itself. One request at a time is explained.
+async fn explained(model: &Arc<LoadedModel>, ids: Vec<u32>) -> Option<Value> {
+    static TURN: Semaphore = Semaphore::const_new(1);
+    if !can_explain(model) {
+        return None;
+    }
+    let (model, _turn) = (Arc::clone(model), TURN.acquire().await.ok()?);
+    let explanation = tokio::task::spawn_blocking(move || bowline::explain::explain(&model, &ids)).await.ok()?.ok()?;
+    serde_json::to_value(explanation).ok()
 }
 
 /// Has the one continuation of a sequence drawn to its end.
