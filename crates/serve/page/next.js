@@ -33,7 +33,7 @@ function explain(side, explanation) {
   const lines = (explanation?.topics ?? []).map(({ share, words }) => `${percent(share)} about ${words.slice(0, 5).join(", ")}`);
   if (explanation?.pointer) {
     lines.push(`${percent(explanation.pointer.softmax)} from the softmax`);
-    for (const { word, back, share } of explanation.pointer.words.slice(0, 5)) {
+    for (const { word, back, share } of explanation.pointer.words.slice(0, 5).filter(({ share }) => share >= 0.0005)) {
       lines.push(`${percent(share)} points to \u201c${spoken(word)}\u201d, ${back === 1 ? "the last word" : `${back} words back`}`);
     }
   }
