@@ -171,7 +171,7 @@ pub async fn score(State(app): Shared, request: Request) -> Result<Response, Pro
             said
         })
         .collect();
-    let logprob: f64 = logprobs.iter().sum();
+    let logprob = logprobs.iter().fold(0.0, |sum, logprob| sum + logprob);
     let perplexity = (!logprobs.is_empty()).then(|| (-logprob / logprobs.len() as f64).exp());
     Ok(room.of(json(&json!({
         "model": app.models[number].name, "words": said, "logprob": logprob, "tokens": logprobs.len(),

@@ -177,6 +177,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/detokenize", post(tokenizer::detokenize))
         .route("/healthz", get(health))
         .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi))
         .route("/", get(page::index))
         .route("/page/{file}", get(page::file))
         .route("/favicon.ico", get(page::icon))
@@ -233,7 +234,7 @@ async fn around(State(app): Shared, request: Request, next: Next) -> Response {
 
 /// What is answered in no time, whatever else there is to do.
 fn at_once(path: &str) -> bool {
-    ["/healthz", "/metrics", "/", "/page/{file}", "/favicon.ico", "other"].contains(&path)
+    ["/healthz", "/metrics", "/openapi.json", "/", "/page/{file}", "/favicon.ico", "other"].contains(&path)
 }
 
 async fn health(State(app): Shared) -> Response {
@@ -244,8 +245,39 @@ async fn health(State(app): Shared) -> Response {
     }
 }
 
+/// The description of all this for programs, and for those who write them.
+pub const OPENAPI: &str = include_str!("../openapi.json");
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], OPENAPI).into_response()
+}
+
 async fn metrics(State(app): Shared) -> Response {
     let models = app.models.iter().map(|model| model.name.as_str()).zip(app.engine.metrics());
     let text = app.metrics.to_text(app.connections.len(), models);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], Body::from(text)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OPENAPI;
+    use serde_json::Value;
+
+    /// Every path but those of the page is described, with its methods, and nothing that is not there.
+    #[test]
+    fn the_description_has_all_paths() {
+        let described: Value = serde_json::from_str(OPENAPI).unwrap();
+        assert_eq!(described["info"]["version"], env!("CARGO_PKG_VERSION"));
+        let paths = described["paths"].as_object().unwrap();
+        let routes = include_str!("app.rs").lines().filter_map(|line| line.trim().strip_prefix(".route(\""));
+        let mut found = 0;
+        for route in routes.filter(|route| !["/\"", "/page", "/favicon"].iter().any(|page| route.starts_with(page))) {
+            let (path, methods) = route.split_once('"').unwrap();
+            for (method, call) in [("get", "get("), ("post", "post(")] {
+                assert_eq!(paths[path].get(method).is_some(), methods.contains(call), "{method} {path}");
+            }
+            found += 1;
+        }
+        assert_eq!(found, paths.len());
+    }
 }

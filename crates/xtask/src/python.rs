@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// With what the tests run.
-const PACKAGES: [&str; 5] = ["maturin>=1.9,<2", "numpy", "pytest", "mypy", "flashlight-text==0.0.7"];
+const PACKAGES: [&str; 6] =
+    ["maturin>=1.9,<2", "numpy", "pytest", "mypy", "flashlight-text==0.0.7", "schemathesis==4.32.5"];
 const PACKAGES_BEFORE_NUMPY_2: [&str; 2] = ["pytest", "pyctcdecode==0.5.0"];
 
 pub fn run() -> Result<()> {

@@ -1,0 +1,50 @@
+"""The server as tools of others see it: schemathesis reads its description and sends what that allows, and what it does not;
+promtool reads its metrics."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    program = os.environ.get("BOWLINE_PROGRAM")
+    if not program:
+        pytest.skip("BOWLINE_PROGRAM does not name the program")
+    place = tmp_path_factory.mktemp("server")
+    (place / "text.txt").write_text("the cat sat on the mat\na dog saw the cat\n" * 40)
+    train = [program, "train", "--data", "text.txt", "--vocab", "words.txt", "--model", "re", "--epochs", "1", "--out", "run"]
+    # A vocabulary with <unk>, so that every text can be read.
+    (place / "words.txt").write_text("the\ncat\nsat\non\nmat\ndog\n<unk>\n<eos>\n")
+    subprocess.run([*train, "--set", "hidden=8", "--threads", "1"], cwd=place, check=True, capture_output=True)
+    command = [program, "serve", "run", "--port", "0", "--runs", "."]
+    serve = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for line in serve.stdout:
+        if found := re.search(r"http://[\w.:\[\]]+", line):
+            yield found.group()
+            break
+    serve.terminate()
+    assert serve.wait(20) is not None
+
+
+def test_schemathesis_finds_no_answer_that_the_description_does_not_allow(server):
+    # Which tokens a model has, and how many words an answer may have in all, no schema can say: so what it allows may be refused.
+    checks = ["--exclude-checks", "positive_data_acceptance"]
+    command = [pathlib.Path(sys.executable).with_name("schemathesis"), "run", server + "/openapi.json", *checks]
+    ended = subprocess.run([*command, "--max-examples", "25", "--seed", "1", "--no-color"], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr
+
+
+def test_promtool_finds_nothing_wrong_with_the_metrics(server):
+    import urllib.request
+
+    if not shutil.which("promtool"):
+        pytest.skip("promtool is not installed")
+    metrics = urllib.request.urlopen(server + "/metrics").read()
+    assert b"bowline_" in metrics
+    subprocess.run(["promtool", "check", "metrics"], input=metrics, check=True)
