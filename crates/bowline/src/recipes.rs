@@ -12,7 +12,7 @@ use std::path::Path;
 use toml::Table;
 
 /// The recipes that come with the program, in the order of the list.
-const KNOWN: [(&str, &str); 19] = [
+const KNOWN: [(&str, &str); 20] = [
     ("vd-lstm", include_str!("../recipes/vd-lstm.toml")),
     ("al", include_str!("../recipes/al.toml")),
     ("re", include_str!("../recipes/re.toml")),
@@ -24,6 +24,7 @@ const KNOWN: [(&str, &str); 19] = [
     ("zaremba-medium", include_str!("../recipes/zaremba-medium.toml")),
     ("zaremba-large", include_str!("../recipes/zaremba-large.toml")),
     ("gal-large", include_str!("../recipes/gal-large.toml")),
+    ("pointer-sentinel", include_str!("../recipes/pointer-sentinel.toml")),
     ("rhn", include_str!("../recipes/rhn.toml")),
     ("rhn-re", include_str!("../recipes/rhn-re.toml")),
     ("awd-lstm", include_str!("../recipes/awd-lstm.toml")),
@@ -155,6 +156,7 @@ mod tests {
             ("zaremba-medium", 19.8),
             ("zaremba-large", 66.0),
             ("gal-large", 66.0),
+            ("pointer-sentinel", 20.2),
             ("rhn", 32.1),
             ("rhn-re", 23.4),
             ("awd-lstm", 24.2),

@@ -1,6 +1,6 @@
 //! A model folder out of the weights of a PyTorch word model.
 //!
-//! What is read is a safetensors file of an `nn.Embedding`, an `nn.LSTM`, `nn.GRU` or `nn.RNN` and an `nn.Linear`, with the names
+//! What is read is an ONNX file, whose graph says what is what, or a safetensors file of an `nn.Embedding`, an `nn.LSTM`, `nn.GRU` or `nn.RNN` and an `nn.Linear`, with the names
 //! of PyTorch's own word language model: `encoder.weight`, `rnn.weight_ih_l0`, `rnn.weight_hh_l0`, `rnn.bias_ih_l0`,
 //! `rnn.bias_hh_l0` and so on for every layer, `decoder.weight`, `decoder.bias`. A second `nn.Linear` before the last one is
 //! `projection.weight`, `projection.bias`. Other names are given as [`Names`].
@@ -91,16 +91,16 @@ impl Names {
 /// What to import.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// The safetensors file.
+    /// The safetensors or ONNX file.
     pub weights: &'a Path,
     /// One word per line, in the order of the word vectors.
     pub vocabulary: &'a Path,
-    /// How the tensors are called in it.
+    /// How the tensors are called in a safetensors file.
     pub names: Names,
     /// `vd-lstm`, `al`, `re` or `real`; without it `re` for a tied model and `vd-lstm` for another, if it is like the paper's, and
     /// the name of the unit if not.
     pub model: Option<&'a str>,
-    /// What an `nn.RNN` computes, which its weights do not say: `nonlinearity`.
+    /// What an `nn.RNN` computes, which its weights do not say: `nonlinearity`. An ONNX file says it.
     pub activation: Activation,
     /// What the projection is a function of, likewise.
     pub projection_activation: Activation,
@@ -121,19 +121,46 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
+/// Weights under PyTorch's names, and what is computed of them.
+pub(crate) struct Weights {
+    pub(crate) file: TensorFile,
+    pub(crate) functions: Functions,
+}
+
+/// What the weights do not say.
+pub(crate) struct Functions {
+    /// Of each layer, if it is an RNN; the last is that of all further ones.
+    pub(crate) layers: Vec<Activation>,
+    pub(crate) projection: Activation,
+}
+
+impl Weights {
+    fn read(request: &Request<'_>) -> Result<Weights> {
+        if request.weights.extension().is_none_or(|end| end != "onnx") {
+            let functions = Functions { layers: vec![request.activation], projection: request.projection_activation };
+            return Ok(Weights { file: TensorFile::read_foreign(request.weights)?, functions });
+        }
+        if request.names != Names::default() {
+            let problem = "the names in an ONNX file mean nothing; it is read by its graph";
+            return Err(Error::config("map", problem, "no --prefix and no --map"));
+        }
+        crate::onnx::import::read(request.weights)
+    }
+}
+
 /// Makes the model folder `out`, which must not hold anything yet.
 pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
     if out.is_file() || fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
         let advice = "an --out that does not exist yet, or an empty folder";
         return Err(Error::run(out, "something is already here", advice));
     }
-    let file = TensorFile::read_foreign(request.weights)?;
+    let Weights { file, functions } = Weights::read(request)?;
     let source = Source { path: request.weights, names: &request.names, file: &file };
     let (vocab, width) = source.embedding_sizes()?;
-    let layers = source.layers(width, request.activation)?;
+    let layers = source.layers(width, &functions.layers)?;
     let words = vocabulary(request, &source, (vocab, width))?;
-    let projection = source.projection(layers.last().map_or(width, |layer| layer.units), request)?;
-    let output = OutputSpec { projection, tied: false, bias: true };
+    let projection = source.projection(layers.last().map_or(width, |layer| layer.units), functions.projection)?;
+    let output = OutputSpec { projection, tied: false, bias: true, pointer: None };
     let mut spec = ModelSpec { vocab, input: InputSpec { width, topics: None }, layers, output };
     let like_the_paper_s = spec.as_paper().is_some();
     let mut notes = Vec::new();
@@ -263,7 +290,7 @@ impl Source<'_> {
     }
 
     /// The layers on word vectors of this size.
-    fn layers(&self, width: usize, activation: Activation) -> Result<Vec<LayerSpec>> {
+    fn layers(&self, width: usize, activations: &[Activation]) -> Result<Vec<LayerSpec>> {
         self.required("rnn.weight_ih_l0")?;
         let mut layers: Vec<LayerSpec> = Vec::new();
         while self.shape(&format!("rnn.weight_ih_l{}", layers.len())).is_some() {
@@ -272,6 +299,7 @@ impl Source<'_> {
                 return Err(self.wrong(&format!("rnn.weight_ih_l{}", layers.len()), problem, OTHER_MODEL));
             }
             let inputs = layers.last().map_or(width, |layer| layer.units);
+            let activation = activations.get(layers.len()).or(activations.last()).copied().unwrap_or(Activation::Tanh);
             layers.push(self.layer(layers.len(), inputs, activation)?);
         }
         Ok(layers)
@@ -312,13 +340,12 @@ impl Source<'_> {
     }
 
     /// The projection of states of this size.
-    fn projection(&self, inputs: usize, request: &Request<'_>) -> Result<Option<ProjectionSpec>> {
+    fn projection(&self, inputs: usize, activation: Activation) -> Result<Option<ProjectionSpec>> {
         let Some(shape) = self.shape(PROJECTION) else { return Ok(None) };
         let width = shape.first().copied().unwrap_or(0);
         self.check(PROJECTION, &[width, inputs], "a linear function of the last layer's states")?;
         self.check(PROJECTION_BIAS, &[width], "a value for each row of the projection")?;
-        let (bias, activation) = (self.shape(PROJECTION_BIAS).is_some(), request.projection_activation);
-        Ok(Some(ProjectionSpec { width, activation, bias }))
+        Ok(Some(ProjectionSpec { width, activation, bias: self.shape(PROJECTION_BIAS).is_some() }))
     }
 
     /// Whether a classifier that sees `width` values is tied, and whether it has a bias.

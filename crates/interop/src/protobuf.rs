@@ -1,4 +1,4 @@
-//! Writing protobuf messages, as much of the wire format as ONNX and TensorBoard files need.
+//! Protobuf messages, as much of the wire format as ONNX and TensorBoard files need: writing here, reading in `read`.
 //!
 //! A *message* is a row of *fields*. A field is a *key*, which is its number and the kind of what follows, and the value:
 //! a *varint* (seven bits a byte, the lowest first, the top bit set on all but the last), four or eight bytes
@@ -7,6 +7,8 @@
 //!
 //! The length of an inner message stands before it, so a message is put together from the inside out. Tensors of many
 //! megabytes are borrowed until the message is written, never copied from one message into the next.
+
+pub(crate) mod read;
 
 use std::borrow::Cow;
 use std::io::{self, Write};

@@ -457,6 +457,10 @@ impl Config {
             let problem = "direct inputs have values of their own for each gate, and so masks";
             return Err(Error::config("masks.per_gate", problem, "a list without `input`"));
         }
+        if spec.output.pointer.is_some() && self.augmented() {
+            let problem = "the augmented loss is for a classifier that predicts alone, not for one beside a pointer";
+            return Err(Error::config("network.pointer", problem, "0, or a model without the augmented loss"));
+        }
         let estimated = self.augmented() && self.augment.target == TargetSource::Embedding;
         if estimated && spec.input.width != spec.width() {
             let problem =

@@ -1,7 +1,7 @@
 //! The settings of the network and of how its weights start.
 
 use super::Config;
-use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
+use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit};
 use crate::topics::TopicsSpec;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,9 @@ pub struct NetworkConfig {
     /// Whether the topics of the last words are features of the network (`topics.*`).
     #[serde(default)]
     pub topics: bool,
+    /// Words that a pointer beside the classifier looks back on; 0 for no pointer.
+    #[serde(default)]
+    pub pointer: usize,
 }
 
 impl Default for NetworkConfig {
@@ -73,6 +76,7 @@ impl Default for NetworkConfig {
             tied: false,
             bias: false,
             topics: false,
+            pointer: 0,
         }
     }
 }
@@ -125,11 +129,9 @@ impl Config {
             width => width,
         };
         let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
-        ModelSpec {
-            vocab,
-            input: InputSpec { width, topics },
-            layers,
-            output: OutputSpec { projection, tied, bias: self.model.paper_tied().map_or(network.bias, |tied| !tied) },
-        }
+        let bias = self.model.paper_tied().map_or(network.bias, |tied| !tied);
+        let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
+        let output = OutputSpec { projection, tied, bias, pointer };
+        ModelSpec { vocab, input: InputSpec { width, topics }, layers, output }
     }
 }

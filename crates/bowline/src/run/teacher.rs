@@ -148,7 +148,7 @@ impl Teachers {
 impl Teacher {
     /// What it says after each word of the window that it read last.
     fn distributions(&self, (steps, batch): (usize, usize), tau: f32, out: &mut [f32]) {
-        self.network.distributions(&self.params, self.network.hidden(steps, batch), tau, out);
+        self.network.distributions(&self.params, self.network.outlook(steps, batch), tau, out);
     }
 }
 

@@ -1,4 +1,4 @@
-//! `bowline import`: a model folder from PyTorch's weights.
+//! `bowline import`: a model folder from PyTorch's weights or an ONNX file.
 
 use super::{print_json, shell};
 use crate::options::ModelName;
@@ -19,21 +19,18 @@ fn check_form(path: &Path) -> anyhow::Result<()> {
     let mut start = Vec::new();
     let file = std::fs::File::open(path).map_err(bowline::Error::io(path, "read"))?;
     file.take(8).read_to_end(&mut start).map_err(bowline::Error::io(path, "read"))?;
-    let end = path.extension().unwrap_or_default();
-    let (what, advice) = if end == "onnx" {
-        ("an ONNX model", "the safetensors file that it was made from; ONNX is only written (`bowline export`)")
-    } else if start.starts_with(b"PK\x03\x04") || start.starts_with(b"\x80\x02") {
+    let (what, advice) = if start.starts_with(b"PK\x03\x04") || start.starts_with(b"\x80\x02") {
         ("a file of torch.save", "safetensors.torch.save_file(model.state_dict(), \"model.safetensors\") in Python")
     } else {
         return Ok(());
     };
-    bail!("{}: this is {what}, not a safetensors file\n  try: {advice}", path.display())
+    bail!("{}: this is {what}, not a safetensors or ONNX file\n  try: {advice}", path.display())
 }
 
 #[derive(Args)]
 pub struct ImportOptions {
-    /// The weights of an nn.Embedding, an nn.LSTM, nn.GRU or nn.RNN, and an nn.Linear, saved as safetensors
-    #[arg(value_name = "FILE.safetensors")]
+    /// The weights of an nn.Embedding, an nn.LSTM, nn.GRU or nn.RNN, and an nn.Linear, saved as safetensors; or an ONNX model
+    #[arg(value_name = "FILE")]
     pub weights: PathBuf,
     /// The words, one per line, in the order of the word vectors
     #[arg(long, value_name = "FILE")]

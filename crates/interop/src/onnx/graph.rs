@@ -11,7 +11,7 @@ use bowline::params::Params;
 use bowline::spec::{Activation, LayerSpec, ModelSpec, Unit};
 
 /// ONNX's element types.
-const FLOAT: i64 = 1;
+pub(super) const FLOAT: i64 = 1;
 const INT64: i64 = 7;
 
 /// Kinds of attribute.
@@ -55,6 +55,9 @@ fn activation_name(activation: Activation) -> Option<&'static str> {
 pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
     if spec.input.topics.is_some() {
         return Err("topics beside the word vectors".to_owned());
+    }
+    if spec.output.pointer.is_some() {
+        return Err("a pointer to the last words".to_owned());
     }
     spec.layers.iter().try_for_each(|layer| operator(layer).map(|_| ()))
 }
@@ -179,7 +182,7 @@ impl<'a> Graph<'a> {
         let rows = operator.gates.len() * d;
         let named = |what: &str| format!("{what}_l{layer}");
         let (w, r, b, which) = (named("rnn.W"), named("rnn.R"), named("rnn.B"), named("layer"));
-        let onnx_gates = |values: &[f32]| onnx_gates(values, operator.gates);
+        let onnx_gates = |values: &[f32]| in_order(values, operator.gates);
         self.floats(&w, &[1, rows, inputs], Cow::Owned(onnx_gates(weights.w_ih)));
         self.floats(&r, &[1, rows, d], Cow::Owned(onnx_gates(weights.w_hh)));
         // ONNX has two biases, one after the other: of the products with the inputs and of those with the state. A GRU has both;
@@ -277,8 +280,8 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// The rows of the gates, in ONNX's order.
-fn onnx_gates(values: &[f32], order: &[usize]) -> Vec<f32> {
+/// The rows of the gates in another order.
+pub(super) fn in_order(values: &[f32], order: &[usize]) -> Vec<f32> {
     let gate = values.len() / order.len();
     order.iter().flat_map(|&ours| &values[ours * gate..(ours + 1) * gate]).copied().collect()
 }

@@ -1,4 +1,4 @@
-//! A trained model as an ONNX file, for onnxruntime and all that reads ONNX.
+//! A trained model as an ONNX file, for onnxruntime and all that reads ONNX; and models from such files (`import`).
 //!
 //! A model is a function of word ids and a *state*, and can be written in two *forms*:
 //!
@@ -16,6 +16,7 @@
 //! hash of the vocabulary, the ids of `<eos>` and `<unk>`.
 
 mod graph;
+pub(crate) mod import;
 #[cfg(test)]
 mod tests;
 
