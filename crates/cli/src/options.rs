@@ -269,6 +269,9 @@ pub struct TrainOptions {
     /// Train a second time from the final weights with the learning rate reset (the paper's footnote)
     #[arg(long)]
     pub second_training: bool,
+    /// Begin with the weights of a trained model, which keeps its words and gets those of the text
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["budget", "vocab", "size", "order"])]
+    pub init: Option<PathBuf>,
     /// Learn from a trained model (see `--model distilled`); may be given several times
     #[arg(long = "teacher", value_name = "MODEL")]
     pub teachers: Vec<PathBuf>,

@@ -10,7 +10,7 @@ use std::fs;
 const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, augment.form, augment.gamma, \
     augment.gradient, augment.loss, augment.target, augment.tau, augment.teachers, \
     augment.teachers_sha256, average, batch, checkpoint.every_seconds, classifier_init, clip, \
-    data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
+    data.extend, data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
     data.vocab_size, data.vocabulary, decay, decay_after, epochs, finish.predictor, finish.seconds, \
     hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, masks.input, \
     masks.output, masks.per_gate, masks.projection, masks.state, masks.weights, masks.word, model, \
@@ -20,7 +20,8 @@ const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, aug
     optimizer.epsilon, optimizer.kind, optimizer.trigger, patience, precision, schedule.at, \
     schedule.constant, schedule.factor, schedule.kind, schedule.patience, schedule.warm_up, \
     second_training_epochs, seed, select, size, spare_vectors, start.biases, start.fan_in, \
-    start.forget_bias, start.transform_bias, streams.offset, streams.random_length, streams.reset, \
+    start.forget_bias, start.model, start.model_sha256, \
+    start.transform_bias, streams.offset, streams.random_length, streams.reset, \
     topics.count, topics.sentences, topics.sharpness, topics.smoothing, topics.sweeps, topics.window, \
     unit_vectors, unroll, validation_streams, weight_decay";
 

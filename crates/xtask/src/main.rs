@@ -18,6 +18,7 @@ mod bench;
 mod dist;
 mod fuzz;
 mod notices;
+mod paired;
 mod python;
 mod reproduction;
 mod results;

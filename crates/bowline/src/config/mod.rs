@@ -129,6 +129,9 @@ pub struct DataConfig {
     /// A file with the words of the vocabulary, one a line; empty to take them from the training text.
     #[serde(default)]
     pub vocabulary: String,
+    /// Whether the words of the training text are added to those of that file.
+    #[serde(default)]
+    pub extend: bool,
     /// Lower-case the text and split words from punctuation.
     pub tokenize: bool,
     /// Learn from a piece of the training text that begins with this word, from 0. The vocabulary is that of the whole.

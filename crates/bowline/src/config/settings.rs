@@ -74,6 +74,8 @@ const GROUPS: [Group; 11] = [
             ("start.biases", "biases start at random too, not at 0"),
             ("start.forget_bias", "the first bias of an LSTM's forget gates"),
             ("start.transform_bias", "the first bias of a highway's transform gates"),
+            ("start.model", "a model whose weights are taken instead (`--init`)"),
+            ("start.model_sha256", "what tells those weights from others; filled in"),
         ],
     ),
     (
@@ -135,6 +137,7 @@ const GROUPS: [Group; 11] = [
             ("data.vocab_size", "keep this many words; 0 keeps all"),
             ("data.min_count", "words seen less often than this become <unk>"),
             ("data.vocabulary", "a file with the words to use, one a line"),
+            ("data.extend", "add the words of the training text to those of that file"),
             ("data.tokenize", "lower-case the text and split words from punctuation"),
             ("data.train_start", "learn from the training text from this word on"),
             ("data.train_words", "and from this many words; 0 for all the rest"),

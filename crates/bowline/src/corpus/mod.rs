@@ -45,6 +45,8 @@ pub struct CorpusOptions {
     pub min_count: u64,
     /// The words of this vocabulary, and no others, whatever the training split has.
     pub vocabulary: Option<Vocabulary>,
+    /// But after them the other words of the training split, as `vocab_size` and `min_count` allow.
+    pub extend: bool,
     /// Lower-case the text and part it from its punctuation.
     pub tokenize: bool,
 }
@@ -114,7 +116,13 @@ impl Corpus {
     /// Numbers the words of all three texts as they come, then chooses the vocabulary from those of the first text, and
     /// renumbers.
     fn build(texts: [&Text; 3], options: CorpusOptions) -> Result<Corpus> {
-        if let Some(vocabulary) = options.vocabulary {
+        if let Some(mut vocabulary) = options.vocabulary {
+            if options.extend {
+                let mut census = Census::default();
+                let train = census.take(texts[0], options.tokenize);
+                let vocab_size = options.vocab_size.unwrap_or(usize::MAX);
+                vocabulary = vocabulary.extended(&census.words(), &train.ids, vocab_size, options.min_count);
+            }
             let [train, valid, test] = texts.map(|text| Split::encode(text, &vocabulary, options.tokenize));
             let (train, valid, test) = (train?, valid?, test?);
             return Ok(Corpus { vocabulary: vocabulary.counted(&train.ids), train, valid, test });

@@ -106,8 +106,14 @@ const CONFIG: &str = "bowline.config";
 
 /// Settings that may change between two sessions of a run: they change none of its results. What is at another path is
 /// still known by its hash.
-const FREE: [&str; 5] =
-    ["data.source", "augment.teachers", "checkpoint.every_seconds", "finish.predictor", "finish.seconds"];
+const FREE: [&str; 6] = [
+    "data.source",
+    "augment.teachers",
+    "start.model",
+    "checkpoint.every_seconds",
+    "finish.predictor",
+    "finish.seconds",
+];
 
 /// All that a run has made so far.
 pub(super) struct Made<'a> {

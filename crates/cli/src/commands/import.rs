@@ -1,4 +1,4 @@
-//! `bowline import`: a model folder from PyTorch's weights or an ONNX file.
+//! `bowline import`: a model folder from PyTorch's weights, or from an ONNX file.
 
 use super::{print_json, shell};
 use crate::options::ModelName;
