@@ -92,7 +92,7 @@ pub enum Command {
     Bench(BenchOptions),
     /// Export a model to ONNX or Hugging Face
     Export(crate::commands::export::ExportOptions),
-    /// Import a PyTorch model from safetensors
+    /// Import a PyTorch model from safetensors or ONNX
     Import(crate::commands::import::ImportOptions),
     /// Write the curves of runs as TensorBoard files
     #[command(name = "tensorboard")]

@@ -73,8 +73,8 @@ fn a_model_is_trained_evaluated_asked_and_passed_on() {
 #[test]
 fn a_mixture_of_ngram_models_is_written_as_one_arpa_file() {
     let place = Place::new();
-    finish(train(&place, "one").args(["--order", "1"])).success();
-    finish(train(&place, "three").args(["--order", "3", "--prune", "0,0,1"])).success();
+    finish(train(&place, "one").args(["--order", "1", "--min-count", "1"])).success();
+    finish(train(&place, "three").args(["--order", "3", "--prune", "0,0,1", "--min-count", "1"])).success();
     let (single, three, file) = (place.path("one"), place.path("three"), place.path("mixed.arpa"));
     let write = || {
         let mut command = bowline(["arpa", "write"]);
