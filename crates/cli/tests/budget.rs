@@ -75,6 +75,12 @@ fn a_text_and_a_time_give_a_model_that_predicts_with_everything_and_can_go_on() 
     assert_eq!(scores(&[]), scores(&["--plain"]));
     assert_ne!(scores(&["--carry"]), scores(&["--carry", "--plain"]));
 
+    // A finished run has nothing left to do: what was found is not sought again.
+    let whole = |file: &str| fs::read(run.join(file)).unwrap();
+    let before = (whole("summary.json"), whole("best/predictor.json"), whole("events.jsonl"));
+    assert_eq!(finish(bowline(["resume", "--threads", "1", "--json"]).arg(&run)).json(), summary);
+    assert_eq!((whole("summary.json"), whole("best/predictor.json"), whole("events.jsonl")), before);
+
     // With more time it goes on, and is fitted again.
     let again = finish(bowline(["resume", "--budget", "15s", "--threads", "1", "--json"]).arg(&run)).json();
     assert!(again["epochs"].as_u64() > summary["epochs"].as_u64(), "{again}");

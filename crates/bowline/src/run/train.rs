@@ -112,8 +112,18 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
         atomic::set_aside(folder.last_checkpoint())?;
         watch.notice(&format!("using the previous checkpoint, because the last one cannot be read:\n{error}"));
     }
-    if restored.is_none() {
-        folder.require_nothing_to_lose()?;
+    match &restored {
+        None => folder.require_nothing_to_lose()?,
+        // What follows a training takes long; what has been found is not sought again.
+        Some(Restored { position, .. }) if position.ended.is_some() && config.finish.predictor => {
+            if let Ok(summary) = Summary::read(&folder.summary())
+                && summary.predictor.is_some()
+                && summary.steps == position.step
+            {
+                return Ok(Outcome::Finished(Box::new(summary)));
+            }
+        }
+        Some(_) => {}
     }
     Trainer::new(folder, &config, &corpus, session, restored)?.run(watch)
 }
