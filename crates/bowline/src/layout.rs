@@ -67,7 +67,18 @@ pub struct ProjectionTensors {
     pub bias: Option<TensorId>,
 }
 
-/// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier.
+/// The tensors of the pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointerTensors {
+    /// `Q`, (d, d).
+    pub query: TensorId,
+    /// `b`, (d).
+    pub bias: TensorId,
+    /// The sentinel, (1, d).
+    pub sentinel: TensorId,
+}
+
+/// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     tensors: Vec<Tensor>,
@@ -81,6 +92,8 @@ pub struct Layout {
     pub classifier: TensorId,
     /// The classifier's bias, (V).
     pub classifier_bias: Option<TensorId>,
+    /// The pointer.
+    pub pointer: Option<PointerTensors>,
 }
 
 impl Layout {
@@ -101,7 +114,13 @@ impl Layout {
         let classifier =
             if spec.output.tied { embedding } else { all.declare("decoder.weight", &[spec.vocab, spec.width()]) };
         let classifier_bias = spec.output.bias.then(|| all.declare("decoder.bias", &[spec.vocab]));
-        Layout { tensors: all.0, embedding, layers, projection, classifier, classifier_bias }
+        let d = spec.width();
+        let pointer = spec.output.pointer.map(|_| PointerTensors {
+            query: all.declare("pointer.query.weight", &[d, d]),
+            bias: all.declare("pointer.query.bias", &[d]),
+            sentinel: all.declare("pointer.sentinel", &[1, d]),
+        });
+        Layout { tensors: all.0, embedding, layers, projection, classifier, classifier_bias, pointer }
     }
 
     /// The tensors, in the order of the flat buffer.

@@ -1,4 +1,4 @@
-//! Word-level language models on ordinary CPUs: train them, ask them, join them.
+//! Word-level language models on CPUs: train, evaluate, generate, mix.
 //!
 //! A *run* trains a model on a text and leaves a folder; [`LoadedModel`] is the model of such a folder, a network or
 //! n-grams; a [`Reader`] scores sentences with it and continues texts.
@@ -9,7 +9,7 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let (text, run) = (folder.path().join("text.txt"), folder.path().join("run"));
 //! # std::fs::write(&text, "the cat sat on the mat\nthe dog ran to the cat\n".repeat(200))?;
-//! // A text, one sentence a line, and a small network that learns it. One text is split into train, valid and test.
+//! // A text with one sentence per line, and a small network. A single text is split into train, valid and test.
 //! let settings = ["hidden=32", "epochs=12", "batch=4"].map(str::to_owned);
 //! let config = Config::new(Size::Small, ModelKind::Real, &text.to_string_lossy()).with(&settings)?;
 //! start(&run, &config, Session::default(), &mut ())?;
@@ -28,14 +28,14 @@
 //! |---|---|
 //! | train a network | [`Config`], [`start`], [`resume`] |
 //! | estimate n-grams | [`NgramConfig`], [`start_ngram`] |
-//! | watch a run | [`Watch`], which hears its [`Event`]s |
+//! | watch a run | [`Watch`], which receives its [`Event`]s |
 //! | load any model | [`LoadedModel`] |
 //! | score sentences, continue texts | [`Reader`] |
-//! | add a cache, let it learn on the way, mix models | [`Ensemble`] |
-//! | write a predictor of one's own | [`Predictor`] |
+//! | add a cache or dynamic evaluation, mix models | [`Ensemble`] |
+//! | write your own predictor | [`Predictor`] |
 //!
-//! `examples/` has a short program for each. Everything a run does follows from its settings and its seed: the same bits
-//! come out at any number of threads, and after any kill and resume. The library never prints.
+//! `examples/` has short programs. A run is determined by its settings and its seed: it gives the same bits at any number of
+//! threads, and after any kill and resume. The library never prints.
 //!
 //! The modules that this page does not list are public for Bowline's own crates and tests, and may change at any time.
 #![forbid(unsafe_code)]

@@ -2,8 +2,8 @@
 //!
 //! A [`LoadedModel`] is what every MODEL argument means: a network or an n-gram model, with its words. It reads and
 //! predicts as a [`Predictor`] ([`LoadedModel::predictor`]); several of them, and other ways of predicting, make an
-//! [`Ensemble`](crate::predictor::Ensemble). Who needs what only one kind has asks for it by name
-//! ([`LoadedModel::require_network`], [`LoadedModel::require_ngrams`]), and the error says why the other kind lacks it.
+//! [`Ensemble`](crate::predictor::Ensemble). Code that needs one kind asks for it
+//! ([`LoadedModel::require_network`], [`LoadedModel::require_ngrams`]), and the error says what the other kind lacks.
 
 use crate::batch::Window;
 use crate::compute::Compute;
@@ -103,9 +103,10 @@ impl LoadedModel {
     }
 
     fn check_same_words(&self, other: &LoadedModel, own: &Path, theirs: &Path) -> Result<()> {
-        let advice = "models that were trained on the same text with the same settings of the vocabulary";
+        let advice =
+            "models trained on the same text with the same vocabulary settings, or with the same `--vocab FILE`";
         let problem = if self.tokenize != other.tokenize {
-            format!("only one of it and {} was trained on tokenized text", own.display())
+            format!("of it and {}, only one was trained on tokenized text", own.display())
         } else if self.vocabulary == other.vocabulary {
             return Ok(());
         } else if self.vocabulary.len() != other.vocabulary.len() {

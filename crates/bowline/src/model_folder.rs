@@ -146,7 +146,7 @@ pub fn resolve(path: impl AsRef<Path>) -> Result<PathBuf> {
     if ["config.toml", "events.jsonl", "checkpoints"].iter().any(|name| path.join(name).exists()) {
         return wrong(
             format!("this run has no model yet: `{BEST}/{WEIGHTS}` comes with the first validation"),
-            format!("let the run go on with `bowline resume {}`", path.display()),
+            format!("continue the run with `bowline resume {}`", path.display()),
         );
     }
     wrong(format!("neither `{WEIGHTS}` nor `{BEST}/{WEIGHTS}` is in this folder"), give_a_folder())

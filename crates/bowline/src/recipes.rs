@@ -13,7 +13,7 @@ use std::path::Path;
 use toml::Table;
 
 /// The recipes that come with the program, in the order of the list.
-const KNOWN: [(&str, &str); 19] = [
+const KNOWN: [(&str, &str); 20] = [
     ("vd-lstm", include_str!("../recipes/vd-lstm.toml")),
     ("al", include_str!("../recipes/al.toml")),
     ("re", include_str!("../recipes/re.toml")),
@@ -25,6 +25,7 @@ const KNOWN: [(&str, &str); 19] = [
     ("zaremba-medium", include_str!("../recipes/zaremba-medium.toml")),
     ("zaremba-large", include_str!("../recipes/zaremba-large.toml")),
     ("gal-large", include_str!("../recipes/gal-large.toml")),
+    ("pointer-sentinel", include_str!("../recipes/pointer-sentinel.toml")),
     ("rhn", include_str!("../recipes/rhn.toml")),
     ("rhn-re", include_str!("../recipes/rhn-re.toml")),
     ("awd-lstm", include_str!("../recipes/awd-lstm.toml")),
@@ -107,7 +108,7 @@ impl Recipe {
             return Recipe::parse(path, &stem, &text);
         }
         let names: Vec<&str> = KNOWN.iter().map(|(name, _)| *name).chain(["kn"]).collect();
-        let advice = format!("`{}`, the nearest of: {}; or a FILE.toml", nearest(name, &names), names.join(", "));
+        let advice = format!("`{}`, the closest of: {}; or a FILE.toml", nearest(name, &names), names.join(", "));
         Err(Error::config("model", format!("there is no recipe `{name}`"), advice))
     }
 
@@ -156,6 +157,7 @@ mod tests {
             ("zaremba-medium", 19.8),
             ("zaremba-large", 66.0),
             ("gal-large", 66.0),
+            ("pointer-sentinel", 20.2),
             ("rhn", 32.1),
             ("rhn-re", 23.4),
             ("awd-lstm", 24.2),
@@ -184,7 +186,7 @@ mod tests {
     fn what_is_wrong_with_a_recipe_is_said() {
         let message = Recipe::find("narow").unwrap_err().to_string();
         assert!(
-            message.starts_with("setting `model`: there is no recipe `narow`\n  try: `narrow`, the nearest"),
+            message.starts_with("setting `model`: there is no recipe `narow`\n  try: `narrow`, the closest"),
             "{message}"
         );
         let place = tempfile::tempdir().unwrap();

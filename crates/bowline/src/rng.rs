@@ -1,6 +1,6 @@
 //! Random numbers without a state: a value is a function of (seed, purpose, step, index).
 //!
-//! Nothing has to be saved or restored to go on with a run, and who computes which value first does not matter. The
+//! Nothing has to be saved or restored to resume a run, and values can be computed in any order. The
 //! function is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 
 /// What a random number is for; numbers for different purposes have nothing to do with each other.

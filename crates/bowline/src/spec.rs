@@ -104,8 +104,16 @@ pub struct ProjectionSpec {
     pub bias: bool,
 }
 
+/// A pointer to the last words beside the classifier (Merity et al. 2017).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PointerSpec {
+    /// Words that it can point to.
+    pub window: usize,
+}
+
 /// The classifier `softmax(W h + b)`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputSpec {
     /// What `h` goes through first.
@@ -114,6 +122,9 @@ pub struct OutputSpec {
     pub tied: bool,
     /// Whether there is a `b`.
     pub bias: bool,
+    /// What else predicts words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<PointerSpec>,
 }
 
 impl ModelSpec {
@@ -124,7 +135,7 @@ impl ModelSpec {
             vocab,
             input: InputSpec { width: hidden, topics: None },
             layers: vec![LayerSpec::new(Unit::Lstm { coupled: false }, hidden); layers],
-            output: OutputSpec { projection: None, tied, bias: !tied },
+            output: OutputSpec { tied, bias: !tied, ..OutputSpec::default() },
         }
     }
 
@@ -147,6 +158,12 @@ impl ModelSpec {
     /// Width of what the classifier sees, and of its rows.
     pub fn width(&self) -> usize {
         self.projected() + self.features()
+    }
+
+    /// Width of a word's *outlook*, all that the distribution of the next word is computed from: what the classifier sees, and
+    /// what the pointer points to.
+    pub fn outlook(&self) -> usize {
+        self.width() + self.output.pointer.map_or(0, |pointer| 1 + 2 * pointer.window)
     }
 
     /// The widest of all vectors between the parts.
@@ -184,6 +201,9 @@ impl ModelSpec {
         if let Some(topics) = self.input.topics {
             within("the number of topics", topics.count, MOST_UNITS)?;
             within("the number of words that topics look back on", topics.window, MOST_UNITS)?;
+        }
+        if let Some(pointer) = self.output.pointer {
+            within("the number of words that a pointer looks back on", pointer.window, MOST_UNITS)?;
         }
         for (l, layer) in self.layers.iter().enumerate() {
             within(&format!("the number of units of layer {l}"), layer.units, MOST_UNITS)?;

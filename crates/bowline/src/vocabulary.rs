@@ -145,6 +145,21 @@ impl Vocabulary {
         Ok(Vocabulary { words, ids, counts: None, eos, unk })
     }
 
+    /// These words, and after them those of a text that are not among them, the most frequent first: at least `min_count` times
+    /// there, and no more than `limit` words in all. `words` are all words of the text, which is a sequence of their numbers.
+    pub(crate) fn extended(mut self, words: &[Box<str>], text: &[u32], limit: usize, min_count: u64) -> Vocabulary {
+        let mut counts = vec![0u64; words.len()];
+        text.iter().for_each(|&number| counts[number as usize] += 1);
+        let new = |number: &usize| self.id(&words[*number]).is_none() && counts[*number] >= min_count.max(1);
+        let mut chosen: Vec<usize> = (0..words.len()).filter(new).collect();
+        chosen.sort_by_key(|&number| (std::cmp::Reverse(counts[number]), number));
+        for number in chosen.into_iter().take(limit.saturating_sub(self.len())) {
+            self.ids.insert(words[number].clone(), self.words.len() as u32);
+            self.words.push(words[number].clone());
+        }
+        self
+    }
+
     /// The same vocabulary with the counts of a training text.
     pub(crate) fn counted(mut self, text: &[u32]) -> Vocabulary {
         let mut counts = vec![0; self.words.len()];

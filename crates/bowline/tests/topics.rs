@@ -34,7 +34,7 @@ fn cases(vocab: usize, shape: (usize, usize)) -> Vec<WithTopics> {
             vocab,
             input: InputSpec { width: 4, topics: Some(TOPICS) },
             layers: [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect(),
-            output: OutputSpec { projection, tied: false, bias: i == 1 },
+            output: OutputSpec { projection, tied: false, bias: i == 1, pointer: None },
         };
         let mut random = Random::new(20 + i as u64);
         let table: Vec<f64> = (0..vocab * TOPICS.count).map(|_| random.within(1.0)).collect();
@@ -151,7 +151,7 @@ fn features_do_not_depend_on_how_a_text_is_cut() {
                 network.read(&weights, &window, &mut state, None);
                 all.extend_from_slice(network.hidden(part.len(), 1));
             }
-            let last = network.hidden_of(&weights, &state);
+            let last = network.outlook_of(&weights, &state);
             let seen = &all[all.len() - last.len()..];
             assert_eq!(seen[spec.projected()..], last[spec.projected()..]);
             // A projection of one vector has its sums in another order.
@@ -205,7 +205,7 @@ fn loss_and_gradients_are_pytorch_s() {
         vocab,
         input: InputSpec { width: fixture.width, topics: Some(TOPICS) },
         layers: vec![LayerSpec::new(Unit::Rnn { activation: Activation::Sigmoid }, fixture.units)],
-        output: OutputSpec { projection: None, tied: false, bias: false },
+        output: OutputSpec { projection: None, tied: false, bias: false, pointer: None },
     };
     let flat = |named: &BTreeMap<String, Vec<f64>>| -> Vec<f64> {
         spec.layout().tensors().iter().flat_map(|tensor| named[&tensor.name].clone()).collect()
@@ -222,6 +222,7 @@ fn loss_and_gradients_are_pytorch_s() {
         augment: None,
         activity: [0.0; 2],
         features: &of,
+        pointed: &[],
     };
     let output = pass.run(&flat(&fixture.weights));
     assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);

@@ -77,6 +77,7 @@ fn logits_and_gradients_of_the_first_window_are_pytorch_s() {
             augment: augment(case),
             activity: [0.0; 2],
             features: &[],
+            pointed: &[],
         };
         let output = pass.run(&fixture.params(case));
         assert_close(&format!("{}, logits", case.name), &output.logits, &case.logits);
@@ -104,6 +105,7 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
                 augment: augment(case),
                 activity: [0.0; 2],
                 features: &[],
+                pointed: &[],
             };
             let output = pass.run(&params);
             let norm = sgd::step(&mut params, &output.gradient, fixture.learning_rate, fixture.clip);
@@ -127,6 +129,7 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
                 augment: None,
                 activity: [0.0; 2],
                 features: &[],
+                pointed: &[],
             }
             .run(&params);
             (state, total) = (output.state, total + output.mean_ce);

@@ -60,7 +60,7 @@ fn spec(fixture: &Fixture, case: &Case) -> ModelSpec {
         vocab: fixture.vocab,
         input: InputSpec { width: case.width, topics: None },
         layers: fixture.widths.iter().map(|&units| LayerSpec::new(unit, units)).collect(),
-        output: OutputSpec { projection, tied: case.tied, bias: true },
+        output: OutputSpec { projection, tied: case.tied, bias: true, pointer: None },
     }
 }
 
@@ -100,6 +100,7 @@ fn loss_gradients_and_state_of_the_oracle_are_pytorch_s() {
             augment: None,
             activity: [0.0; 2],
             features: &[],
+            pointed: &[],
         };
         let output = pass.run(&flat(&spec, &case.weights));
         assert_close(&format!("{}, loss", case.name), &[output.loss], &[case.loss], 1e-11);

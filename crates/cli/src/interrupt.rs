@@ -1,6 +1,6 @@
 //! Ctrl-C: the first one asks the work to save and stop, the second one quits at once.
 
-use crate::terminal::note;
+use crate::terminal::answer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ impl Interrupt {
             if asked.0.swap(true, Ordering::SeqCst) {
                 std::process::exit(130);
             }
-            note(format_args!("\nsaving; press Ctrl-C again to quit without"));
+            answer(format_args!("saving; press Ctrl-C again to quit without saving"));
         });
         interrupt
     }

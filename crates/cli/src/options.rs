@@ -22,9 +22,9 @@ pub struct Options {
     /// What to do
     #[command(subcommand)]
     pub command: Command,
-    /// The instruction set to compute with [default: auto, the widest the CPU has; for `resume`, the run's]
+    /// Instruction set to use [default: auto, the widest the CPU has; for `resume`, the run's]
     ///
-    /// `bench` takes `all`, too. Another instruction set gives other last bits.
+    /// `bench` also takes `all`. Results on another instruction set differ in the last bits.
     #[arg(long, global = true, value_name = "SET", help_heading = "Machine")]
     #[arg(value_parser = ["auto", "portable", "avx2", "avx512", "all"])]
     pub isa: Option<String>,
@@ -50,7 +50,7 @@ pub enum Command {
     Demo(DemoOptions),
     /// Train a model
     Train(TrainOptions),
-    /// List the models that `--model` takes, with their size, published perplexity and cost
+    /// List the recipes for `--model`, with size, published perplexity and cost
     Recipes(crate::commands::recipes::RecipesOptions),
     /// Resume a run that was stopped or killed
     Resume(ResumeOptions),
@@ -58,7 +58,7 @@ pub enum Command {
     Branch(BranchOptions),
     /// List the runs in a folder: state, model, epoch, perplexity, time left
     Runs(crate::commands::runs::RunsOptions),
-    /// List every setting that --set takes, with its default and meaning
+    /// List the settings for --set, with defaults and meaning
     Settings(crate::commands::settings::SettingsOptions),
     /// Compute perplexity, with caches, dynamic evaluation and mixtures
     Eval(crate::commands::eval::EvalOptions),
@@ -70,9 +70,9 @@ pub enum Command {
     Reproduce(ReproduceOptions),
     /// Write an HTML report about runs: results, curves, the paper's numbers
     Report(crate::commands::report::ReportOptions),
-    /// Score sentences: log-probabilities word by word
+    /// Score sentences word by word
     Score(crate::commands::score::ScoreOptions),
-    /// Judge minimal pairs: which of two sentences is likelier, by category
+    /// Judge minimal pairs: which of two sentences is likelier?
     Pairs(crate::commands::pairs::PairsOptions),
     /// Rescore n-best lists
     Rescore(crate::commands::rescore::RescoreOptions),
@@ -244,14 +244,14 @@ pub struct TrainOptions {
     /// [default: chosen by --budget, or real where --size or --epochs is given]
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub model: Option<String>,
-    /// The time there is, such as 90s, 10m, 3h or 1d: network, vocabulary and schedule are chosen to fit [default: auto,
+    /// How long to train: 90s, 10m, 3h, 1d; chooses network, vocabulary and schedule to fit [default: auto,
     /// unless --model, --size or --epochs is given]
     #[arg(long, value_name = "TIME", conflicts_with_all = ["model", "size", "epochs", "second_training", "patience"])]
     pub budget: Option<Budget>,
     /// For kn: the length of the longest n-grams [default: 5]
     #[arg(long, value_name = "N")]
     pub order: Option<usize>,
-    /// For kn: leave out n-grams of 1, 2, .. words seen N times or less, as in 0,0,1 (like lmplz --prune)
+    /// For kn: drop n-grams of 1, 2, .. words seen N times or less, as in 0,0,1 (like lmplz --prune)
     #[arg(long, value_name = "N,N..", value_delimiter = ',')]
     pub prune: Vec<u32>,
     /// The run's folder; it must be new or empty
@@ -269,16 +269,19 @@ pub struct TrainOptions {
     /// Train a second time from the final weights with the learning rate reset (the paper's footnote)
     #[arg(long)]
     pub second_training: bool,
-    /// Let a trained model say what is to be learnt (see `--model distilled`); may be given several times
+    /// Begin with the weights of a trained model, which keeps its words and gets those of the text
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["budget", "vocab", "size", "order"])]
+    pub init: Option<PathBuf>,
+    /// Learn from a trained model (see `--model distilled`); may be given several times
     #[arg(long = "teacher", value_name = "MODEL")]
     pub teachers: Vec<PathBuf>,
-    /// Keep the N most frequent words, <unk> and <eos> among them
+    /// Keep the N most frequent words, including <unk> and <eos>
     #[arg(long, value_name = "N")]
     pub vocab_size: Option<usize>,
-    /// Words seen less than N times in training become <unk> [default: 2 for a text without <unk> of its own]
+    /// Words seen fewer than N times in training become <unk> [default: 2 for a text without <unk>]
     #[arg(long, value_name = "N")]
     pub min_count: Option<u64>,
-    /// Use the words in FILE, one a line, and no others
+    /// Use exactly the words in FILE, one per line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["vocab_size", "min_count"])]
     pub vocab: Option<PathBuf>,
     /// Lower-case the text and split words from their punctuation
@@ -304,7 +307,7 @@ pub struct TrainOptions {
 pub struct ResumeOptions {
     /// The run's folder
     pub run: PathBuf,
-    /// Plan anew, so that the run ends after this much more time: 30m, 2h and so on
+    /// Replan the run to end after this much more time: 30m, 2h, ...
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Budget>,
     /// Also write the curves for TensorBoard, from the first epoch on
@@ -324,7 +327,7 @@ pub struct BranchOptions {
     /// The new run's folder; it must be new or empty
     #[arg(long, value_name = "RUN")]
     pub out: PathBuf,
-    /// Change a setting, for example weight_decay=1e-4, or epochs=70 for a run that is over
+    /// Change a setting, for example weight_decay=1e-4, or epochs=70 for a finished run
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
     #[command(flatten)]
@@ -351,17 +354,17 @@ pub struct DataOptions {
 pub enum DataAction {
     /// Download a corpus, verified by its SHA-256
     Get(CorpusOptions),
-    /// Check the files that are there
+    /// Verify the files of a corpus
     Verify(CorpusOptions),
     /// Split a text into train.txt, valid.txt and test.txt (80%, 10% and 10% of its lines, in order)
     Split(SplitOptions),
-    /// Show how much text there is, which words, and how many of them training does not see
+    /// Show the size of a corpus, its most frequent words, and the share of unseen words
     Stats(StatsOptions),
 }
 
 #[derive(Args)]
 pub struct SplitOptions {
-    /// A text file, one sentence a line
+    /// A text file, one sentence per line
     pub file: PathBuf,
     /// The folder for the three files
     #[arg(long, value_name = "DIR")]

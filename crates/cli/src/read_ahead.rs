@@ -1,5 +1,4 @@
-//! Input that is read ahead by a thread of its own, so that whoever works on it takes what is there and never waits for
-//! more than the first line.
+//! Input read ahead by a separate thread: the caller takes the lines that have arrived and waits only for the first.
 
 use bowline::score::Lines;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Standard output, safe to look at: text out of files must not command the terminal it is shown on.
+//! Safe standard output: text from files must not control the terminal.
 //!
 //! On a terminal, control characters other than ends of lines and tabs are shown as `\u{1b}` and the like. In a pipe or a
 //! file everything stays as it is: there it is data.

@@ -10,17 +10,18 @@ use std::fs;
 const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, augment.form, augment.gamma, \
     augment.gradient, augment.loss, augment.target, augment.tau, augment.teachers, \
     augment.teachers_sha256, average, batch, checkpoint.every_seconds, classifier_init, clip, \
-    data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
+    data.extend, data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
     data.vocab_size, data.vocabulary, decay, decay_after, epochs, finish.predictor, finish.seconds, \
     hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, masks.input, \
     masks.output, masks.per_gate, masks.projection, masks.state, masks.weights, masks.word, model, \
     network.activation, network.bias, network.coupled, network.depth, network.direct, network.embedding, \
-    network.projection, network.projection_activation, network.projection_bias, network.tied, \
+    network.pointer, network.projection, network.projection_activation, network.projection_bias, network.tied, \
     network.topics, network.unit, network.widths, optimizer.beta1, optimizer.beta2, optimizer.decoupled, \
     optimizer.epsilon, optimizer.kind, optimizer.trigger, patience, precision, schedule.at, \
     schedule.constant, schedule.factor, schedule.kind, schedule.patience, schedule.warm_up, \
     second_training_epochs, seed, select, size, spare_vectors, start.biases, start.fan_in, \
-    start.forget_bias, start.transform_bias, streams.offset, streams.random_length, streams.reset, \
+    start.forget_bias, start.model, start.model_sha256, \
+    start.transform_bias, streams.offset, streams.random_length, streams.reset, \
     topics.count, topics.sentences, topics.sharpness, topics.smoothing, topics.sweeps, topics.window, \
     unit_vectors, unroll, validation_streams, weight_decay";
 
@@ -36,12 +37,12 @@ fn settings() {
     check(
         &["--set", "learnig_rate=1"],
         "setting `learnig_rate`: there is no such setting",
-        &format!("`learning_rate`, the nearest of: {NAMES}"),
+        &format!("`learning_rate`, the closest of: {NAMES}"),
     );
     check(
         &["--set", "tau=1"],
         "setting `tau`: there is no such setting",
-        &format!("`augment.tau`, the nearest of: {NAMES}"),
+        &format!("`augment.tau`, the closest of: {NAMES}"),
     );
     check(&["--set", "keep"], "setting `keep`: there is no value", "`--set keep=VALUE`");
     check(&["--set", "keep=0"], "setting `keep`: 0 is impossible", "a value above 0, up to 1 (1 drops nothing)");
@@ -76,7 +77,7 @@ fn settings() {
     check(
         &["--set", "version=2"],
         "setting `version`: there is no such setting",
-        &format!("`optimizer.epsilon`, the nearest of: {NAMES}"),
+        &format!("`optimizer.epsilon`, the closest of: {NAMES}"),
     );
     check(
         &["--set", "precision=f16"],
@@ -125,8 +126,8 @@ fn folders() {
     let before = snapshot(&place.path("run"));
     place.check_refusal(
         &mut place.train("run"),
-        "DIR/run: there is a run in this folder already",
-        "`bowline resume DIR/run` to go on with it, or another --out",
+        "DIR/run: this folder already has a run",
+        "`bowline resume DIR/run` to continue it, or another --out",
     );
     assert_eq!(snapshot(&place.path("run")), before);
 
@@ -134,7 +135,7 @@ fn folders() {
     fs::write(place.path("photos/cat.png"), "meow").unwrap();
     place.check_refusal(
         &mut place.train("photos"),
-        "DIR/photos: the folder is not empty, and what is in it is no run",
+        "DIR/photos: the folder is not empty, and it is not a run",
         "an --out that does not exist yet, or an empty folder",
     );
     place.check_refusal(
@@ -144,7 +145,7 @@ fn folders() {
     );
     place.check_refusal(
         &mut place.resume("photos"),
-        "DIR/photos: there is no run in this folder",
+        "DIR/photos: this folder has no run",
         "the folder that was given to `bowline train --out` (it has a config.toml)",
     );
     place.check_refusal(
@@ -155,8 +156,7 @@ fn folders() {
     assert_eq!(snapshot(&place.path("photos")), [(place.path("photos/cat.png"), b"meow".to_vec())]);
 }
 
-const PUT_BACK: &str =
-    "put back the file that was there when the run began; settings are changed with `bowline train --set`";
+const PUT_BACK: &str = "restore the file as it was when the run began; settings are changed with `bowline train --set`";
 
 #[test]
 fn a_damaged_config() {
@@ -195,7 +195,7 @@ fn a_damaged_config() {
     check(
         whole.replace("\nhidden = 24", "\nhidden = 25").as_bytes(),
         "DIR/run/config.toml: the settings were edited: hidden is 25 and was 24",
-        "put back what was there, then `bowline branch DIR/run --out ANOTHER --set hidden=25` for a run that goes on with \
+        "restore the original settings, then `bowline branch DIR/run --out ANOTHER --set hidden=25` to continue with \
          other settings",
     );
 }
@@ -207,14 +207,14 @@ fn a_training_text_that_is_no_longer_the_same() {
     change(&place.path("corpus/train.txt"), |bytes| bytes.extend(b"ba do\n"));
     place.check_refusal(
         &mut place.resume("run"),
-        "DIR/run: the text is another one than when the run began (DIR/corpus/train.txt)",
-        "bring back the old text, or start a new run",
+        "DIR/run: the text has changed since the run began (DIR/corpus/train.txt)",
+        "restore the old text, or start a new run",
     );
     change(&place.path("corpus/train.txt"), |bytes| bytes.extend(b"a new word\n"));
     place.check_refusal(
         &mut place.resume("run"),
-        "DIR/run: the text is another one than when the run began (DIR/corpus/train.txt)",
-        "bring back the old text, or start a new run",
+        "DIR/run: the text has changed since the run began (DIR/corpus/train.txt)",
+        "restore the old text, or start a new run",
     );
 }
 

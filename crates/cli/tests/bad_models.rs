@@ -10,7 +10,7 @@ use std::path::Path;
 const DAMAGED: &str = "the file is damaged, incomplete or of another kind: copy it again, or use another one";
 const INCOMPLETE: &str = "the model folder is damaged or incomplete: copy all of its files again";
 const OTHER: &str = "use a file of the same model, or the sizes that belong to this file";
-const RESTORE: &str = "bring back the `config.json` that was saved with this model";
+const RESTORE: &str = "restore the `config.json` that was saved with this model";
 const GIVE_A_FOLDER: &str = "give the folder of a run (`--out` of `bowline train`) or of a model";
 
 /// Writes the weights anew, with some of the tensors changed and the right hash.
@@ -59,7 +59,7 @@ fn models() {
     let text = std::str::from_utf8(&bytes[8..8 + header + 0x1_0000]).unwrap_err().valid_up_to();
     check(
         &|dir| change(&dir.join(weights), |bytes| bytes[2] ^= 1),
-        &format!("DIR/model/model.safetensors: header: it is not UTF-8 from byte {text} on"),
+        &format!("DIR/model/model.safetensors: header: not UTF-8 from byte {text} on"),
         DAMAGED,
     );
     check(
@@ -120,7 +120,7 @@ fn models() {
     );
     check(
         &|dir| change(&dir.join("config.json"), |bytes| bytes.truncate(50)),
-        "DIR/model/config.json: contents: it is not as it should be: \
+        "DIR/model/config.json: contents: it is damaged: \
          `model`: EOF while parsing an object at line 4 column 9",
         RESTORE,
     );
@@ -164,7 +164,7 @@ fn paths_that_lead_to_no_model() {
     place.check_refusal(
         bowline(["next"]).arg(place.path("run")),
         "DIR/run: model: this run has no model yet: `best/model.safetensors` comes with the first validation",
-        "let the run go on with `bowline resume DIR/run`",
+        "continue the run with `bowline resume DIR/run`",
     );
 }
 

@@ -26,8 +26,8 @@ fn pages() -> Vec<PathBuf> {
             }
         }
     }
-    // The remarks are a part of reproduction.md, which `cargo xtask reproduction` puts together; their links are its links.
-    pages.retain(|page| page.exists() && !page.ends_with("results/remarks.md"));
+    // The template becomes reproduction.md, which `cargo xtask results` puts together; its links are those of that page.
+    pages.retain(|page| page.exists() && !page.ends_with("results/reproduction.template.md"));
     pages
 }
 

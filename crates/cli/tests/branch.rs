@@ -156,7 +156,7 @@ fn what_cannot_be_gone_on_with_is_refused() {
     refuse(
         "run",
         &["keep=0.9"],
-        "DIR/run: it is over, and with these settings there is nothing left to do",
+        "DIR/run: it is finished, and with these settings nothing is left to do",
         "`--set epochs=N` with N above 2, or `--set second_training_epochs=N`",
     );
     refuse(
@@ -171,12 +171,12 @@ fn what_cannot_be_gone_on_with_is_refused() {
         "kn",
         &["epochs=3"],
         "DIR/kn: it is an n-gram model, which has no epochs",
-        "a run of a network; an n-gram model is counted anew by `bowline train --model kn`",
+        "a run of a network; to estimate an n-gram model again, use `bowline train --model kn`",
     );
     place.check_refusal(
         &mut branch(&place, "run", "kn", &["epochs=3"]),
-        "DIR/kn: there is a run in this folder already",
-        "`bowline resume DIR/kn` to go on with it, or another --out",
+        "DIR/kn: this folder already has a run",
+        "`bowline resume DIR/kn` to continue it, or another --out",
     );
     assert_eq!(snapshot(&place.path("run")), before);
 }

@@ -210,6 +210,8 @@ fn fits_a_phone_in_both_themes(browser: &Browser) {
     let light = browser.value(paper);
     browser.set_dark(true);
     browser.wait_for(&format!("{paper} !== {light}"));
+    let rows = "new Set([...document.querySelectorAll('nav button')].map(e => e.offsetTop)).size";
+    assert_eq!(browser.value(rows), 1, "the tabs take more than one row");
     for tab in ["next", "continue", "surprise", "neighbours", "curves"] {
         browser.click(&format!("#tab-{tab}"));
         let width = browser.value("document.documentElement.scrollWidth");

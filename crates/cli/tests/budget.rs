@@ -17,7 +17,9 @@ fn own_text(place: &Place, lines: usize) -> String {
 fn a_budget_that_is_no_time_is_refused_with_what_is_possible() {
     let place = Place::new();
     let data = own_text(&place, 100);
-    for (budget, problem) in [("10", "`10` has no unit"), ("0s", "is no time to train for"), ("soon", "has no unit")] {
+    for (budget, problem) in
+        [("10", "`10` has no unit"), ("0s", "is not a possible training time"), ("soon", "has no unit")]
+    {
         let mut command = bowline(["train", "--data", &data, "--budget", budget, "--out"]);
         let said = finish(command.arg(place.path("run"))).stderr;
         assert!(said.contains(problem) && said.contains("`10m`"), "{said}");

@@ -251,12 +251,12 @@ fn go_through(case: &Case, most: usize) -> Count {
                 assert_eq!(made(case, &place), expected, "{context}: it is there, but not whole");
             }
             let mut again = finish(&mut (case.command)(&place));
-            if again.stderr.contains("there is a run in this folder already") {
+            if again.stderr.contains("this folder already has a run") {
                 again = finish(&mut place.resume(case.output));
             }
             // Killed when all was done, there is nothing to repeat.
             let done =
-                case.whole && ["something here already", "is not empty"].iter().any(|s| again.stderr.contains(s));
+                case.whole && ["something is already here", "is not empty"].iter().any(|s| again.stderr.contains(s));
             assert!(again.code == Some(0) || done, "{context}: {first:?}, and again: {again:?}");
             assert_eq!(made(case, &place), expected, "{context}");
             let left: Vec<String> = files(&place.path("")).into_keys().filter(|name| is_unfinished(name)).collect();

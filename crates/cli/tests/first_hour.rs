@@ -42,7 +42,7 @@ fn a_finished_run_says_that_it_is_over_and_an_n_gram_model_has_no_rate() {
     let place = Place::new();
     place.trained("run");
     let said = finish(&mut place.resume("run")).success();
-    assert!(said.stderr.contains("this run is over") && !said.stderr.contains("epoch 2"), "{said:?}");
+    assert!(said.stderr.contains("this run is finished") && !said.stderr.contains("epoch 2"), "{said:?}");
     let mut kn = bowline(["train", "--model", "kn", "--data"]);
     let said = finish(kn.arg(place.path("corpus")).arg("--out").arg(place.path("kn"))).success();
     assert!(said.stderr.contains("valid ppl") && !said.stderr.contains("lr "), "{said:?}");
@@ -145,7 +145,7 @@ fn unknown_words_do_not_win_a_rescoring() {
     fs::write(&list, "utt-1 the cat\nthe cat sat\n").unwrap();
     place.check_refusal(
         bowline(["rescore"]).arg(&model).arg(&list),
-        "DIR/list.txt:2: `the` is no utterance and number such as `utt-1`",
+        "DIR/list.txt:2: `the` is not a key such as `utt-1`",
         "each line of an n-best list is `utterance-number word word ...`",
     );
 }

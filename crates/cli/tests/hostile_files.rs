@@ -16,7 +16,7 @@ fn files_without_an_end_and_pipes_are_refused() {
     let run = place.trained("run");
     let refused = |command: &mut Command, name: &str| {
         let ended = finish(command);
-        let expected = format!("{name}: cannot read: it is no regular file but a pipe or a device");
+        let expected = format!("{name}: cannot read: it is a pipe or a device, not a regular file");
         assert!(place.plain(ended.error()).contains(&expected), "{}", ended.error());
     };
     let zero = |name: &str| {
@@ -38,7 +38,7 @@ fn files_without_an_end_and_pipes_are_refused() {
     assert!(Command::new("mkfifo").arg(place.path("run/config.toml")).status().unwrap().success());
     // A pipe is not even a run's settings.
     let ended = finish(&mut place.resume("run"));
-    assert!(ended.error().contains("there is no run in this folder"), "{}", ended.error());
+    assert!(ended.error().contains("this folder has no run"), "{}", ended.error());
     fs::remove_file(place.path("corpus/train.txt")).unwrap();
     zero("corpus/train.txt");
     let ended = finish(place.train("other").args(["--epochs", "1"]));

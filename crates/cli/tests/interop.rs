@@ -99,7 +99,7 @@ fn a_model_is_exported_and_comes_back() {
     assert_eq!(eval(&place.path("model")), eval(&run));
     place.check_refusal(
         &mut import("model"),
-        "DIR/model: there is something here already",
+        "DIR/model: something is already here",
         "an --out that does not exist yet, or an empty folder",
     );
     place.check_refusal(
@@ -221,7 +221,7 @@ fn an_empty_folder_for_curves_is_no_run() {
     fs::write(place.path("full/tensorboard/mine"), "").unwrap();
     place.check_refusal(
         place.train("full").args(["--epochs", "1", "--tensorboard"]),
-        "DIR/full: the folder is not empty, and what is in it is no run",
+        "DIR/full: the folder is not empty, and it is not a run",
         "an --out that does not exist yet, or an empty folder",
     );
 }

@@ -242,7 +242,7 @@ fn every_number_of_threads_gives_the_same_bits() {
         let machine = events(&trial.path(&run))[0]["machine"].as_str().unwrap().to_owned();
         assert!(machine.starts_with(&format!("{threads} threads, ")), "{machine}");
     }
-    // Begun by one, gone on with by two, ended by three.
+    // Started by one, resumed by two, finished by three.
     trial.killed("mixed", 0.3);
     let mut child = quiet(trial.place.resume_with(2, "mixed")).spawn().unwrap();
     std::thread::sleep(Duration::from_secs_f64(trial.seconds / 3.0));
@@ -328,9 +328,9 @@ fn ctrl_c_saves_and_says_how_to_go_on() {
     assert_eq!(ended.code, Some(130), "{ended:?}");
     let stderr = trial.place.plain(&ended.stderr);
     let last: Vec<_> = stderr.lines().rev().take(2).collect();
-    assert_eq!(last[0], "go on with: bowline resume DIR/stopped");
+    assert_eq!(last[0], "resume with: bowline resume DIR/stopped");
     assert!(last[1].starts_with("saved at step "), "{stderr}");
-    assert!(stderr.contains("\nsaving; press Ctrl-C again to quit without\n"), "{stderr}");
+    assert!(stderr.contains("\nsaving; press Ctrl-C again to quit without saving\n"), "{stderr}");
 
     // It goes on with the step that was named.
     let saved: u64 = last[1].split(['p', ',']).nth(1).unwrap().trim().parse().unwrap();
@@ -447,7 +447,7 @@ fn a_damaged_checkpoint_is_passed_over_for_the_one_before() {
         let ended = finish(&mut trial.place.resume(what)).success();
         let stderr = trial.place.plain(&ended.stderr);
         let (first, second) = stderr.split_once('\n').unwrap();
-        assert_eq!(first, "going on from the checkpoint before the last one, because of this:");
+        assert_eq!(first, "using the previous checkpoint, because the last one cannot be read:");
         assert!(second.starts_with(&format!("DIR/{what}/checkpoints/last.safetensors: ")), "{stderr}");
         assert!(second.lines().next().unwrap().contains(problem), "{stderr}");
         trial.check(what);
@@ -481,7 +481,7 @@ fn two_damaged_checkpoints_are_an_error_and_stay_where_they_are() {
              DIR/killed/checkpoints/previous.safetensors: header length: \
              a tensor file begins with 8 bytes of it, this file has 5\n      try: {DAMAGED}"
         ),
-        "bring one of them back from a copy, or start from the beginning in another folder",
+        "restore one of them from a copy, or start again in another folder",
     );
     assert_eq!(snapshot(&path), before);
 }

@@ -25,8 +25,8 @@ fn resume_refuses_a_finished_run_whose_checkpoints_are_gone() {
         let before = snapshot(&run);
         let ended = finish(&mut place.resume("run"));
         let problem =
-            format!("DIR/run: its checkpoints are gone, but it has {found}, which a new start would overwrite");
-        let advice = "bring back checkpoints/last.safetensors from a copy; or train anew with another --out; the model, \
+            format!("DIR/run: its checkpoints are missing, but it has {found}, which starting again would overwrite");
+        let advice = "restore checkpoints/last.safetensors from a copy; or train again with another --out; the model, \
                       if there is one, can be used as it is";
         place.check_error(&ended, &problem, advice);
         assert_eq!(snapshot(&run), before);
@@ -48,8 +48,8 @@ fn resume_and_branch_refuse_an_edited_config_and_name_the_setting() {
     fs::write(&config, edited).unwrap();
     let before = snapshot(&place.path("edited"));
     let problem = "DIR/edited/config.toml: the settings were edited: hidden is 32 and was 24, seed is 2 and was 1";
-    let advice = "put back what was there, then `bowline branch DIR/edited --out ANOTHER --set hidden=32 --set seed=2` \
-                  for a run that goes on with other settings";
+    let advice = "restore the original settings, then `bowline branch DIR/edited --out ANOTHER --set hidden=32 --set seed=2` \
+                  to continue with other settings";
     place.check_error(&finish(&mut place.resume("edited")), problem, advice);
     let mut branch = common::bowline(["branch", "--set", "epochs=2", "--out"]);
     branch.arg(place.path("new")).arg(place.path("edited"));

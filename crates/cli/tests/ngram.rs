@@ -69,6 +69,46 @@ fn a_model_is_trained_evaluated_asked_and_passed_on() {
     assert_eq!(resumed, summary);
 }
 
+/// A mixture of n-gram models becomes one ARPA file, which says of a text nearly what the mixture says.
+#[test]
+fn a_mixture_of_ngram_models_is_written_as_one_arpa_file() {
+    let place = Place::new();
+    finish(train(&place, "one").args(["--order", "1"])).success();
+    finish(train(&place, "three").args(["--order", "3", "--prune", "0,0,1"])).success();
+    let (single, three, file) = (place.path("one"), place.path("three"), place.path("mixed.arpa"));
+    let write = || {
+        let mut command = bowline(["arpa", "write"]);
+        command.arg(&single).arg(&file).arg("--with").arg(&three);
+        command
+    };
+    place.check_refusal(
+        &mut write(),
+        "setting `weights`: the weights of this mixture are not known yet",
+        "--weights, or `bowline eval MODEL MODEL.. --data DIR --tune` with the same flags, which keeps them",
+    );
+    let said = finish(write().args(["--weights", "0.4,0.6", "--json"])).json();
+    assert_eq!(said["weights"], serde_json::json!([0.4, 0.6]));
+    let back = place.path("mixed");
+    finish(bowline(["arpa", "read"]).arg(&file).arg("--out").arg(&back)).success();
+    let one = perplexity(finish(eval(&place, &back).arg("--json")));
+    let both = perplexity(finish(eval(&place, &single).arg(&three).args(["--weights", "0.4,0.6", "--json"])));
+    let alone = [&single, &three].map(|model| perplexity(finish(eval(&place, model).arg("--json"))));
+    assert!((one / both - 1.0).abs() < 0.02, "{one} {both}");
+    assert!(one < alone[0].max(alone[1]), "{one} {alone:?}");
+
+    // The weights that `eval --tune` has kept do as well.
+    finish(eval(&place, &single).arg(&three).args(["--tune", "--json"])).success();
+    let fitted = finish(write().arg("--json")).json();
+    assert!((fitted["weights"][0].as_f64().unwrap() + fitted["weights"][1].as_f64().unwrap() - 1.0).abs() < 1e-9);
+
+    let network = place.trained("network");
+    place.check_refusal(
+        bowline(["arpa", "write"]).arg(&single).arg(&file).args(["--weights", "0.5,0.5", "--with"]).arg(&network),
+        "DIR/network/best: model: a real network has no n-grams",
+        "a model of `bowline train --model kn`",
+    );
+}
+
 #[test]
 fn what_a_network_alone_has_is_refused_and_the_other_way_round() {
     let place = Place::new();
@@ -123,8 +163,8 @@ fn what_a_network_alone_has_is_refused_and_the_other_way_round() {
     );
     place.check_refusal(
         &mut train(&place, "kn"),
-        "DIR/kn: there is a run in this folder already",
-        "`bowline resume DIR/kn` to go on with it, or another --out",
+        "DIR/kn: this folder already has a run",
+        "`bowline resume DIR/kn` to continue it, or another --out",
     );
 }
 
@@ -163,7 +203,7 @@ fn damaged_models_and_arpa_files_are_refused() {
         place.check_refusal(&mut next(), problem, advice);
         fs::write(&path, before).unwrap();
     };
-    let restore = "bring back the `config.json` that was saved with this model";
+    let restore = "restore the `config.json` that was saved with this model";
     spoiled(
         "config.json",
         &|path| replace(path, "\"order\": 5", "\"order\": 12"),

@@ -53,7 +53,7 @@ fn a_training_that_diverges() {
     place.check_refusal(
         bowline(["next"]).arg(place.path("run")),
         "DIR/run: model: this run has no model yet: `best/model.safetensors` comes with the first validation",
-        "let the run go on with `bowline resume DIR/run`",
+        "continue the run with `bowline resume DIR/run`",
     );
 }
 
@@ -134,7 +134,7 @@ fn another_process_at_work_on_the_run() {
     place.check_refusal(
         &mut place.resume("run"),
         "DIR/run: another process is working on this run",
-        "wait for it, or stop it (Ctrl-C saves its work)",
+        "wait for it, or stop it (Ctrl-C saves it)",
     );
 }
 

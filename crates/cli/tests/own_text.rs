@@ -183,7 +183,7 @@ fn a_text_is_split_and_counted() {
     assert_eq!(all, prose(100), "nothing is lost");
     place.check_refusal(
         bowline(["data", "split"]).arg(place.path("my.txt")).arg("--out").arg(&dir),
-        "DIR/parts/train.txt: there is such a file already",
+        "DIR/parts/train.txt: the file already exists",
         "another --out",
     );
     // The folder and the file it came from count the same.

@@ -214,7 +214,7 @@ fn impossible_ways_are_refused() {
     refused(&["--dynamic-rate=-1"], "setting `dynamic-rate`: -1 is impossible", "a value of at least 0");
     refused(
         &["--mc", "3", "--cache"],
-        "setting `mc`: Monte-Carlo dropout does not go together with a cache: there is no one state to follow",
+        "setting `mc`: Monte-Carlo dropout cannot be combined with a cache: there is no single state to follow",
         "one of the two; models can still be mixed",
     );
     refused(
@@ -229,8 +229,8 @@ fn impossible_ways_are_refused() {
     );
     refused(
         &["--tune"],
-        "setting `tune`: there is nothing to tune about one model as it was trained",
-        "say what to tune: --cache, --dynamic, --mc N, --temperature tuned, --recency, several models, or use --all",
+        "setting `tune`: a single model as trained has nothing to tune",
+        "choose what to tune: --cache, --dynamic, --mc N, --temperature tuned, --recency, several models, or use --all",
     );
     let text = place.path("corpus/test.txt");
     place.check_refusal(

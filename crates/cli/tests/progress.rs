@@ -7,13 +7,17 @@ use common::{Place, finish};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::num::NonZero;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
-/// Runs a program on a terminal of so many columns. `each` sees the screen after every piece of output; the last screen is
-/// returned with all rows that ever were on it.
-fn on_terminal(command: &mut Command, columns: u16, mut each: impl FnMut(&vt100::Screen)) -> Vec<String> {
+/// Runs a program on a terminal of so many columns. `each` sees the screen after every piece of output, with the keyboard and
+/// the program's id; returned are the rows of the last screen, and how the program ended.
+fn on_terminal(
+    command: &mut Command,
+    columns: u16,
+    mut each: impl FnMut(&vt100::Screen, &mut File, u32),
+) -> (Vec<String>, ExitStatus) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -29,16 +33,16 @@ fn on_terminal(command: &mut Command, columns: u16, mut each: impl FnMut(&vt100:
     // Reading fails when the program has closed its end.
     while let Ok(count @ 1..) = screen.read(&mut bytes) {
         terminal.process(&bytes[..count]);
-        each(terminal.screen());
+        each(terminal.screen(), &mut screen, child.id());
     }
-    assert!(child.wait().unwrap().success(), "{}", terminal.screen().contents());
-    terminal.screen().rows(0, columns).map(|row| row.trim_end().to_owned()).collect()
+    let rows = terminal.screen().rows(0, columns).map(|row| row.trim_end().to_owned()).collect();
+    (rows, child.wait().unwrap())
 }
 
-fn training(place: &Place, out: &str) -> Command {
+fn training(place: &Place, out: &str, epochs: &str) -> Command {
     let mut command = place.train(out);
     // Long enough for the bar to be drawn several times.
-    command.args(["--epochs", "3", "--set", "hidden=160", "--model", "vd-lstm"]);
+    command.args(["--epochs", epochs, "--set", "hidden=160", "--model", "vd-lstm"]);
     command
 }
 
@@ -47,7 +51,8 @@ fn progress_is_one_line_at_any_width() {
     let place = Place::new();
     for columns in [40, 80, 120] {
         let (mut drawn, mut most) = (0, String::new());
-        let rows = on_terminal(&mut training(&place, &format!("run{columns}")), columns, |screen| {
+        let mut command = training(&place, &format!("run{columns}"), "3");
+        let (rows, ended) = on_terminal(&mut command, columns, |screen, _, _| {
             let shown: Vec<String> = screen.rows(0, columns).filter(|row| row.starts_with('[')).collect();
             assert!(shown.len() <= 1, "{columns} columns: {shown:?}");
             for (row, text) in screen.rows(0, columns).enumerate() {
@@ -61,6 +66,7 @@ fn progress_is_one_line_at_any_width() {
                 most = bar.clone().max(most.clone());
             }
         });
+        assert!(ended.success(), "{rows:?}");
         assert!(drawn > 0, "no bar at {columns} columns");
         assert!(rows.iter().all(|row| !row.starts_with('[')), "a bar is left behind: {rows:?}");
         let epochs: Vec<&String> = rows.iter().filter(|row| row.starts_with("epoch ")).collect();
@@ -74,8 +80,29 @@ fn progress_is_one_line_at_any_width() {
 #[test]
 fn a_pipe_gets_plain_lines() {
     let place = Place::new();
-    let ended = finish(&mut training(&place, "run")).success();
+    let ended = finish(&mut training(&place, "run", "3")).success();
     let all = format!("{}{}", ended.stdout, ended.stderr);
     assert!(!all.contains(['\x1b', '\r', '[']), "{all:?}");
     assert_eq!(ended.stderr.lines().filter(|line| line.starts_with("epoch ")).count(), 3, "{all}");
+}
+
+/// A terminal echoes Ctrl-C as `^C` where the cursor stands: it must not push the bar out of reach.
+#[test]
+fn ctrl_c_leaves_no_bar_behind() {
+    let place = Place::new();
+    for columns in [40, 80, 120] {
+        let (mut command, mut asked) = (training(&place, &format!("run{columns}"), "2000"), false);
+        let (rows, ended) = on_terminal(&mut command, columns, |screen, keyboard, id| {
+            if !asked && screen.rows(0, columns).any(|row| row.starts_with('[')) {
+                asked = true;
+                // The key is echoed; the signal is sent apart, since the terminal is not the program's own.
+                keyboard.write_all(b"\x03").unwrap();
+                assert!(Command::new("kill").arg(id.to_string()).status().unwrap().success());
+            }
+        });
+        assert_eq!(ended.code(), Some(130), "{rows:?}");
+        assert!(rows.iter().all(|row| !row.starts_with('[') && !row.contains("^C")), "{columns}: {rows:?}");
+        assert!(rows.iter().any(|row| row.starts_with("saving;")), "{columns}: {rows:?}");
+        assert!(rows.iter().any(|row| row.starts_with("resume with: bowline resume")), "{columns}: {rows:?}");
+    }
 }

@@ -79,14 +79,14 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
     };
     let advice = "the folder that was given to `bowline train --out` (it has a config.toml)";
     place.check_refusal(&mut report("none"), "DIR/none: there is no such folder", advice);
-    place.check_refusal(&mut report("corpus"), "DIR/corpus: there is no run in this folder", advice);
+    place.check_refusal(&mut report("corpus"), "DIR/corpus: this folder has no run", advice);
     let run = place.trained("run");
     let log = fs::read_to_string(run.join("events.jsonl")).unwrap();
     fs::write(run.join("events.jsonl"), log.replacen("\"event\":\"start\"", "\"event\":\"sart\"", 1)).unwrap();
     let ended = finish(&mut report("run"));
     let said = place.plain(ended.error());
-    assert!(said.starts_with("DIR/run/events.jsonl: line 1: it is no event: unknown variant `sart`"), "{said}");
-    assert!(said.ends_with("\n  try: put back the file as the run wrote it, or leave this run out"), "{said}");
+    assert!(said.starts_with("DIR/run/events.jsonl: line 1: it is not an event: unknown variant `sart`"), "{said}");
+    assert!(said.ends_with("\n  try: restore the file as the run wrote it, or leave this run out"), "{said}");
     assert!(!place.path("out").exists());
     fs::write(run.join("events.jsonl"), log).unwrap();
     fs::write(place.path("out"), "a file").unwrap();

@@ -1,4 +1,4 @@
-//! `bowline reproduce`: cells that are stopped and gone on with, plans, pages, and what is refused.
+//! `bowline reproduce`: cells that are stopped and resumed, plans, pages, and what is refused.
 
 #![cfg(unix)]
 
@@ -107,7 +107,7 @@ fn another_run_in_a_cell_s_place_is_refused_before_anything_is_run() {
     finish(table1_of(&place, "out", "al").args(["--set", "hidden=12"])).success();
     let refused: Ended = finish(&mut table1(&place, "out"));
     let message = refused.error();
-    assert!(message.contains("there is a run with other settings in this folder: `hidden` is 12, not 24"), "{message}");
+    assert!(message.contains("this folder has a run with other settings: `hidden` is 12, not 24"), "{message}");
     assert!(!cells(&place, "out")[0].exists(), "the first cell was not begun");
     // It is shown as it is where nothing is to be run; what is another cell is not.
     let shown = finish(table1(&place, "out").args(["--no-run", "--json"])).success().json();

@@ -36,7 +36,7 @@ fn the_cheapest_hypothesis_wins_and_weights_count() {
     // The model alone likes short ones: the, dog, nothing.
     let ended = finish(&mut rescore(&model, &list)).success();
     assert_eq!(ended.stdout, "utt-a the\nutt-b dog\nutt-c\n");
-    assert_eq!(ended.stderr, "3 utterances, 6 hypotheses; another one than the first is now the best for 2\n");
+    assert_eq!(ended.stderr, "3 utterances, 6 hypotheses; the best changed for 2\n");
 
     // Costs by hand: utt-a-1 4.852 utt-a-2 4.159 utt-a-3 2.079, and an old model that likes the first very much.
     let old = place.path("old");

@@ -74,7 +74,7 @@ fn what_cannot_be_served_is_said() {
     );
     check(
         &["--host", "nowhere.invalid"],
-        "--host nowhere.invalid: this is no address of this machine",
+        "--host nowhere.invalid: this is not an address of this machine",
         "127.0.0.1, ::1 or 0.0.0.0",
     );
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

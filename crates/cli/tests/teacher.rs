@@ -44,8 +44,8 @@ fn a_teacher_is_recorded_and_missed_when_it_is_gone_or_another() {
     });
     place.check_refusal(
         &mut place.resume("taught"),
-        "DIR/teacher: weights: this teacher has other weights than when the run began",
-        "bring back the old model, or start a new run",
+        "DIR/teacher: weights: this teacher's weights have changed since the run began",
+        "restore the old model, or start a new run",
     );
 }
 

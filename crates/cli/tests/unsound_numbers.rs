@@ -1,4 +1,4 @@
-//! No number that lies: what is no probability is an error that says where it comes from.
+//! Impossible probabilities are errors that name their origin.
 
 mod common;
 

@@ -152,7 +152,7 @@ impl Weights {
 pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
     if out.is_file() || fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
         let advice = "an --out that does not exist yet, or an empty folder";
-        return Err(Error::run(out, "there is something here already", advice));
+        return Err(Error::run(out, "something is already here", advice));
     }
     let Weights { file, functions } = Weights::read(request)?;
     let source = Source { path: request.weights, names: &request.names, file: &file };
@@ -160,7 +160,7 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
     let layers = source.layers(width, &functions.layers)?;
     let words = vocabulary(request, &source, (vocab, width))?;
     let projection = source.projection(layers.last().map_or(width, |layer| layer.units), functions.projection)?;
-    let output = OutputSpec { projection, tied: false, bias: true };
+    let output = OutputSpec { projection, tied: false, bias: true, pointer: None };
     let mut spec = ModelSpec { vocab, input: InputSpec { width, topics: None }, layers, output };
     let like_the_paper_s = spec.as_paper().is_some();
     let mut notes = Vec::new();
@@ -308,11 +308,11 @@ impl Source<'_> {
     fn layer(&self, layer: usize, inputs: usize, activation: Activation) -> Result<LayerSpec> {
         let named = |what: &str| format!("rnn.{what}_l{layer}");
         for (tensor, what) in [
-            (format!("rnn.weight_ih_l{layer}_reverse"), "it is of a layer that reads in both directions"),
-            (named("weight_hr"), "it is of an LSTM with a projection (`proj_size`)"),
+            (format!("rnn.weight_ih_l{layer}_reverse"), "it belongs to a bidirectional layer"),
+            (named("weight_hr"), "it belongs to an LSTM with a projection (`proj_size`)"),
         ] {
             if self.shape(&tensor).is_some() {
-                return Err(self.wrong(&tensor, format!("{what}, which Bowline's models have not"), OTHER_MODEL));
+                return Err(self.wrong(&tensor, format!("{what}, which Bowline does not support"), OTHER_MODEL));
             }
         }
         let hh = named("weight_hh");

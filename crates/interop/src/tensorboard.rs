@@ -83,7 +83,7 @@ impl Watch for TensorBoard<'_> {
         // The curves can be made from the log at any time: no reason for a training to end.
         if let Err(error) = self.follow(event) {
             self.curves = None;
-            self.other.notice(&format!("the run goes on without curves for TensorBoard, because of this:\n{error}"));
+            self.other.notice(&format!("the run continues without TensorBoard curves:\n{error}"));
         }
     }
 

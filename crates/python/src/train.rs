@@ -2,7 +2,7 @@
 //!
 //! A run works without the global lock. It takes the lock for a moment to hand over an event, and ten times a second to
 //! ask for signals. Ctrl-C, or an exception in `on_event`, stops the run as Ctrl-C stops `bowline train`: everything is
-//! saved, and `resume` goes on with the same bits.
+//! saved, and `resume` continues to the same bits.
 
 use crate::engine;
 use crate::error::{to_python, value};

@@ -20,7 +20,7 @@ pub fn predictors_section(run: &RunRecord) -> Option<Section> {
     if measured.other_weights {
         blocks.push(Block::text(
             "These figures are of other weights than those now in the run's folder: `bowline eval RUN --data DIR --all` \
-             measures anew.",
+             measures again.",
         ));
     }
     blocks.extend([chart(run, table).into(), rows(run, table).into()]);

@@ -75,7 +75,7 @@ pub struct RunRecord {
     pub epochs: Vec<EpochEnd>,
     /// The first epoch of the second training, once there is one.
     pub second_training: Option<u32>,
-    /// How often it was gone on with after a stop.
+    /// How often it was resumed.
     pub resumed: usize,
     /// How far it is.
     pub state: Stage,
@@ -169,6 +169,7 @@ impl RunRecord {
         match (self.state, &self.summary) {
             (Stage::Finished, Some(summary)) => match summary.ended.as_str() {
                 "patience" => format!("finished after {} of {total} epochs, out of patience", summary.epochs),
+                _ if summary.epochs == 1 => "finished".to_owned(),
                 _ => format!("finished, {} epochs", summary.epochs),
             },
             (Stage::Within(last), _) => {
@@ -200,7 +201,7 @@ fn events(path: &Path) -> Result<Vec<Event>> {
     let Some(bytes) = bowline::storage::files::read_if_there(path, LONGEST_LOG)? else { return Ok(Vec::new()) };
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let wrong = |line: usize, problem: String| {
-        let advice = "put back the file as the run wrote it, or leave this run out";
+        let advice = "restore the file as the run wrote it, or leave this run out";
         Error::run(path, format!("line {line}: {problem}"), advice)
     };
     let mut events = Vec::new();
@@ -208,7 +209,7 @@ fn events(path: &Path) -> Result<Vec<Event>> {
         if line.is_empty() {
             continue;
         }
-        let event = serde_json::from_slice(line).map_err(|e| wrong(i + 1, format!("it is no event: {e}")))?;
+        let event = serde_json::from_slice(line).map_err(|e| wrong(i + 1, format!("it is not an event: {e}")))?;
         events.push(event);
     }
     Ok(events)

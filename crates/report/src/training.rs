@@ -21,8 +21,8 @@ pub fn training_page(runs: &[RunRecord]) -> Page {
     let state = match (unfinished, runs.len()) {
         (0, 1) => "A finished run.".to_owned(),
         (0, n) => format!("{n} finished runs."),
-        (1, 1) => "A run that is not finished, as far as it has got.".to_owned(),
-        (m, n) => format!("{} finished, {m} not finished and shown as far as they have got.", n - m),
+        (1, 1) => "A run that is not finished, up to now.".to_owned(),
+        (m, n) => format!("{} finished, {m} not finished, shown up to now.", n - m),
     };
     let mut results = vec![Block::from(results_table(runs))];
     let standings: Vec<(String, String)> = runs.iter().filter_map(standing).collect();
@@ -37,14 +37,30 @@ pub fn training_page(runs: &[RunRecord]) -> Page {
     Page { title, lead, sections }
 }
 
-/// The finished run with the lowest test perplexity.
+/// Perplexities of a run with all that is stored with its model, on valid and test.
+fn full(run: &RunRecord) -> Option<[f64; 2]> {
+    run.summary.as_ref().and_then(|summary| summary.predictor).map(|with| with.full)
+}
+
+/// Whether the finished runs predicted the same words: perplexities over different vocabularies cannot be compared.
+fn comparable(runs: &[RunRecord]) -> bool {
+    let predicted = |run: &RunRecord| run.beginning.as_ref().map(|begin| (begin.vocab, begin.words[2]));
+    let mut finished = runs.iter().filter(|run| run.test().is_some()).map(predicted);
+    finished.next().is_none_or(|first| finished.all(|other| other == first))
+}
+
+/// The finished run with the lowest test perplexity, in the way that it predicts best; none where they cannot be compared.
 fn best(runs: &[RunRecord]) -> Option<&RunRecord> {
-    let finished = runs.iter().filter(|run| run.test().is_some_and(f64::is_finite));
-    finished.min_by(|a, b| a.test().unwrap_or(f64::INFINITY).total_cmp(&b.test().unwrap_or(f64::INFINITY)))
+    let reached = |run: &RunRecord| full(run).map(|[_, test]| test).or(run.test()).unwrap_or(f64::INFINITY);
+    let finished = runs.iter().filter(|run| comparable(runs) && run.test().is_some_and(f64::is_finite));
+    finished.min_by(|a, b| reached(a).total_cmp(&reached(b)))
 }
 
 /// What came out, in a sentence: the best run, and how far it is from an n-gram model and from the paper.
 fn finding(runs: &[RunRecord]) -> Option<String> {
+    if !comparable(runs) {
+        return Some("These runs have different vocabularies, so their perplexities cannot be compared.".to_owned());
+    }
     let run = best(runs)?;
     let test = run.test()?;
     let who = match runs {
@@ -88,7 +104,6 @@ fn data(run: &RunRecord) -> String {
 pub fn results_table(runs: &[RunRecord]) -> Table {
     let in_paper = runs.iter().any(|run| run.expected().is_some());
     let going_on = runs.iter().any(|run| run.summary.is_none());
-    let full = |run: &RunRecord| run.summary.as_ref().and_then(|summary| summary.predictor).map(|with| with.full);
     let in_full = runs.iter().any(|run| full(run).is_some());
     // What matters most stands first, where a telephone shows it.
     let mut columns = vec![Column::text("run"), Column::number("valid"), Column::number("test")];
@@ -120,8 +135,7 @@ pub fn results_table(runs: &[RunRecord]) -> Table {
         };
         let mut row = vec![Cell::text(run.name.clone()), perplexity(run.valid()), perplexity(run.test())];
         if in_full {
-            let number = |value: f64| Cell::number(value, 2);
-            row.extend(full(run).map_or([Cell::Empty, Cell::Empty], |full| full.map(number)));
+            row.extend(full(run).map_or([Cell::Empty, Cell::Empty], |full| full.map(|value| perplexity(Some(value)))));
         }
         row.push(Cell::text(run.config.title()));
         for (ours, paper) in [(run.valid(), paper.map(|p| p.valid)), (run.test(), paper.map(|p| p.test))] {
@@ -247,8 +261,8 @@ pub fn run_section(run: &RunRecord) -> Section {
         let end = run.end_time.map_or_else(String::new, |end| format!(", ended {}", date(end)));
         let resumed = match run.resumed {
             0 => String::new(),
-            1 => ", gone on with once after a stop".to_owned(),
-            n => format!(", gone on with {n} times after a stop"),
+            1 => ", resumed once".to_owned(),
+            n => format!(", resumed {n} times"),
         };
         fact("time", format!("began {}{end}{resumed}", date(begin.time)));
         fact("program", format!("bowline {}", begin.version));

@@ -91,7 +91,7 @@ fn finished_and_unfinished_runs_stand_side_by_side() {
         "infinite",
         "929,589 for training",
         "2026-11-15 22:51 UTC",
-        "gone on with once after a stop",
+        "resumed once",
         "Divergence of the augmented loss",
         ">paper: +RE 89.9<",
         ">paper: +REAL, +AL 86.3<",
@@ -155,10 +155,10 @@ fn broken_folders_are_named_with_what_is_wrong() {
         error.replace(&dir.path().display().to_string(), "DIR")
     };
     assert!(problem(&dir.path().join("none")).starts_with("DIR/none: there is no such folder\n  try: "));
-    assert!(problem(dir.path()).starts_with("DIR: there is no run in this folder\n  try: "));
+    assert!(problem(dir.path()).starts_with("DIR: this folder has no run\n  try: "));
     let broken = write(&dir.path().join("line"), &config, &lines(&[START, "{\"event\":\"epoch\"}"]), None);
     let said = problem(&broken);
-    assert!(said.starts_with("DIR/line/events.jsonl: line 2: it is no event: missing field"), "{said}");
+    assert!(said.starts_with("DIR/line/events.jsonl: line 2: it is not an event: missing field"), "{said}");
     let broken = write(&dir.path().join("text"), &config, "\u{0}\u{1}\n", None);
     assert!(problem(&broken).starts_with("DIR/text/events.jsonl: line 1: it is no event"));
     let broken = write(&dir.path().join("summary"), &config, "", Some("{".into()));
@@ -183,4 +183,30 @@ fn the_kept_results_can_be_read() {
         assert!(run.test().is_some_and(f64::is_finite) && !run.epochs.is_empty(), "{}", run.name);
     }
     assert!(training_page(&runs).html().len() > 10_000);
+}
+
+/// A run with n-grams, cache and dynamic evaluation is judged by them, and different vocabularies are not compared at all.
+#[test]
+fn the_finding_compares_what_can_be_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = preset(Size::Small, ModelKind::Re, "my.txt");
+    let events = lines(&[START, &epoch(1, "90.0"), &epoch(2, "80.0")]);
+    let with = summary("re", "80.0", "75.0").replace(
+        "\"curve\"",
+        "\"predictor\":{\"plain\":[80.0,75.0],\"full\":[60.0,55.0],\"ngrams\":[70.0,65.0]},\"curve\"",
+    );
+    let full = write(&dir.path().join("full"), &config, &events, Some(with));
+    let plain = write(&dir.path().join("plain"), &config, &events, Some(summary("re", "71.0", "66.0")));
+    let smaller = events.replace("\"vocab\":10000", "\"vocab\":3000");
+    let other = write(&dir.path().join("other"), &config, &smaller, Some(summary("re", "41.0", "36.0")));
+    let lead = |runs: &[&PathBuf]| {
+        let runs: Vec<PathBuf> = runs.iter().map(|run| (*run).clone()).collect();
+        training_page(&read_runs(&runs).unwrap()).lead
+    };
+    let said = lead(&[&plain, &full]);
+    assert!(said.starts_with("The best is full with a test perplexity of 75.00; 55.00 with n-grams"), "{said}");
+    let said = lead(&[&plain, &full, &other]);
+    assert!(said.starts_with("These runs have different vocabularies, so their perplexities cannot be comp"), "{said}");
+    let page = training_page(&read_runs(&[full, other]).unwrap()).html();
+    assert!(!page.contains("<tr class=\"best\">"));
 }

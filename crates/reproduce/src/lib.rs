@@ -1,7 +1,7 @@
 //! The paper's experiments, cell by cell.
 //!
 //! An *experiment* is a table or a figure of the paper, or one that its theory calls for. It consists of *cells*: each is
-//! an ordinary run with a folder of its own below the experiment's, so that it can be stopped, gone on with, evaluated
+//! an ordinary run with a folder of its own below the experiment's, so that it can be stopped, resumed, evaluated
 //! and looked at like any other. What an experiment shows is made from the cells that are there (`pages`); those that
 //! are not are shown as not run.
 #![forbid(unsafe_code)]
@@ -164,13 +164,13 @@ impl Cell {
             return Ok(None);
         }
         let record = RunRecord::read(&dir)?;
-        let advice = "the settings it was begun with, or another --out; `--no-run` shows what is there";
+        let advice = "the settings it started with, or another --out; `--no-run` shows what is there";
         let Some(there) = record.config.network() else {
             return Err(Error::run(&dir, "there is the run of an n-gram model in this folder", advice));
         };
         let others = differences(there, wanted(there));
         if let Some((key, there, here)) = others.first() {
-            let problem = format!("there is a run with other settings in this folder: `{key}` is {there}, not {here}");
+            let problem = format!("this folder has a run with other settings: `{key}` is {there}, not {here}");
             return Err(Error::run(&dir, problem, advice));
         }
         Ok(Some(record))

@@ -284,7 +284,7 @@ fn ideal_page(results: &Results) -> Parts<'static> {
         rows: rows.collect(),
         notes: Vec::new(),
     };
-    let lead = "Section 3 argues from a y~ that is the true distribution. Of the built-in corpus it is known.";
+    let lead = "Section 3 argues from a y~ that is the true distribution, which is known for the built-in corpus.";
     let blocks = vec![Block::from(chart), Block::from(table), Block::from(gap)];
     ("The ideal case: y~ is the truth", lead, blocks, Vec::new())
 }

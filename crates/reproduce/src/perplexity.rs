@@ -51,7 +51,7 @@ fn notes(runs: &[RunRecord]) -> Vec<String> {
         let chosen = |run: &RunRecord| Some(format!("{}: {}", run.name, paper::chosen(run.config.network()?)));
         let chosen = runs.iter().filter_map(chosen);
         let chosen: Vec<String> = chosen.collect();
-        notes.push(format!("What the paper leaves open was chosen so. {}.", chosen.join("; ")));
+        notes.push(format!("Choices where the paper leaves a question open. {}.", chosen.join("; ")));
     }
     for run in runs {
         let others = others(run);

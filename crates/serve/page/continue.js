@@ -1,4 +1,4 @@
-// A text that goes on by itself, word by word as the words are drawn.
+// Generated text, word by word as the words are drawn.
 
 import { find, make } from "./dom.js";
 import { sentence, stream } from "./server.js";

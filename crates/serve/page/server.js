@@ -36,7 +36,7 @@ export async function ask(path, body) {
         ? await fetch(path, { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) })
         : await fetch(path, { headers });
     } catch (error) {
-      trouble("The server does not answer. Is it still running? The page goes on when it is back.");
+      trouble("The server does not answer. Is it still running? The page continues when it is back.");
       throw error;
     }
     if (response.status === 401) {

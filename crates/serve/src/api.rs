@@ -8,12 +8,14 @@ use crate::problem::Problem;
 use crate::prompt::{self, Pieces};
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
+use bowline::explain::can_explain;
 use bowline::loaded_model::LoadedModel;
 use bowline::run::OwnText;
 use bowline::score::{Sampling, similar_spelling};
 use bowline::vocabulary::EOS;
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// The most words in an answer that lists words.
@@ -71,7 +73,8 @@ fn inputs(model: &LoadedModel, words: &[prompt::Word]) -> Vec<u32> {
 pub async fn next(State(app): Shared, request: Request) -> Result<Response, Problem> {
     let fields = app.fields(request).await?;
     let fields = Fields(&fields);
-    fields.only(&["model", "text", "k"])?;
+    fields.only(&["model", "text", "k", "explain"])?;
+    let explain = fields.flag("explain")?;
     let number = app.model(fields.text("model")?)?;
     let model = app.models[number].model();
     let k = fields.count("k", 1, MOST_WORDS)?.unwrap_or(10);
@@ -86,7 +89,22 @@ pub async fn next(State(app): Shared, request: Request) -> Result<Response, Prob
         .map(|(id, logprob)| json!({"word": model.vocabulary.word(id), "probability": logprob.exp(), "logprob": logprob}))
         .collect();
     let unknown: Vec<&str> = words.iter().filter_map(|word| word.unknown.as_deref()).collect();
-    Ok(json(&json!({"model": app.models[number].name, "next": next, "unknown": unknown, "words": words.len()})))
+    let mut answer = json!({"model": app.models[number].name, "next": next, "unknown": unknown, "words": words.len()});
+    if explain && let Some(explanation) = explained(model, inputs(model, &words)).await {
+        answer["explanation"] = explanation;
+    }
+    Ok(json(&answer))
+}
+
+/// Why these words: what a model with topics or a pointer says of itself. One request at a time is explained.
+async fn explained(model: &Arc<LoadedModel>, ids: Vec<u32>) -> Option<Value> {
+    static TURN: Semaphore = Semaphore::const_new(1);
+    if !can_explain(model) {
+        return None;
+    }
+    let (model, _turn) = (Arc::clone(model), TURN.acquire().await.ok()?);
+    let explanation = tokio::task::spawn_blocking(move || bowline::explain::explain(&model, &ids)).await.ok()?.ok()?;
+    serde_json::to_value(explanation).ok()
 }
 
 /// Has the one continuation of a sequence drawn to its end.
@@ -190,7 +208,7 @@ pub async fn neighbours(State(app): Shared, request: Request) -> Result<Response
         let found = embedding.map(|embedding| bowline::score::neighbours(embedding, vocabulary, id, k));
         (vocabulary.word(id).to_owned(), found.unwrap_or_default())
     });
-    let (word, found) = found.await.map_err(|_| Problem::internal("the search was given up"))?;
+    let (word, found) = found.await.map_err(|_| Problem::internal("the search was cancelled"))?;
     Ok(json(&json!({"model": app.models[number].name, "word": word, "neighbours": found})))
 }
 
@@ -205,7 +223,7 @@ pub async fn map(State(app): Shared, request: Request) -> Result<Response, Probl
     let found = tokio::task::spawn_blocking(move || {
         model.params().map(|params| bowline::score::word_map(params.embedding(), &model.vocabulary, k))
     });
-    let words = found.await.map_err(|_| Problem::internal("the map was given up"))?.unwrap_or_default();
+    let words = found.await.map_err(|_| Problem::internal("the map was cancelled"))?.unwrap_or_default();
     Ok(json(&json!({"model": app.models[number].name, "words": words})))
 }
 
@@ -222,11 +240,15 @@ pub async fn example(State(app): Shared, request: Request) -> Result<Response, P
         let corpus = OwnText::of(&model.folder).ok()??.corpus(&model.vocabulary).ok()?;
         let eos = model.vocabulary.eos();
         let fits = |line: &&[u32]| (6..=30).contains(&line.len());
-        let lines = corpus.valid.ids.split(|&id| id == eos).filter(fits).take(EXAMPLE_LINES);
+        // Lines that are mostly known words first: the others show little.
+        let unknown = |line: &[u32]| line.iter().filter(|&&id| Some(id) == model.vocabulary.unk()).count();
+        let mut lines: Vec<&[u32]> = corpus.valid.ids.split(|&id| id == eos).filter(fits).collect();
+        lines.sort_by_key(|line| 6 * unknown(line) > line.len());
+        lines.truncate(EXAMPLE_LINES);
         let spell = |line: &[u32]| line.iter().map(|&id| model.vocabulary.word(id)).collect::<Vec<_>>().join(" ");
-        Some(lines.map(spell).collect::<Vec<_>>())
+        Some(lines.into_iter().map(spell).collect::<Vec<_>>())
     });
-    let lines = lines.await.map_err(|_| Problem::internal("the text was given up"))?.unwrap_or_default();
+    let lines = lines.await.map_err(|_| Problem::internal("the text was cancelled"))?.unwrap_or_default();
     Ok(json(&json!({"model": app.models[number].name, "lines": lines})))
 }
 
@@ -274,6 +296,6 @@ pub async fn runs(State(app): Shared, request: Request) -> Result<Response, Prob
     match look.await {
         Ok(Ok(answer)) => Ok(json(&answer)),
         Ok(Err(error)) => Err(Problem::internal(format!("the folder of the runs cannot be read: {error}"))),
-        Err(_) => Err(Problem::internal("the look at the runs was given up")),
+        Err(_) => Err(Problem::internal("reading the runs was cancelled")),
     }
 }

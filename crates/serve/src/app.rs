@@ -118,7 +118,7 @@ impl App {
     pub async fn fields(&self, request: Request) -> Result<Map<String, Value>, Problem> {
         if request.method() == Method::GET {
             let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(request.uri())
-                .map_err(|error| Problem::invalid(format!("what follows the question mark cannot be read: {error}")))?;
+                .map_err(|error| Problem::invalid(format!("the query string cannot be read: {error}")))?;
             return Ok(query.0.into_iter().map(|(name, value)| (name, Value::String(value))).collect());
         }
         let body = self.body(request).await?;
@@ -209,7 +209,7 @@ async fn around(State(app): Shared, request: Request, next: Next) -> Response {
         Ok(()) if at_once(&path) => next.run(request).await,
         Ok(()) => {
             let mut work = Elsewhere(app.answering.spawn(next.run(request)));
-            (&mut work.0).await.unwrap_or_else(|_| Problem::internal("the answer was given up").into_response())
+            (&mut work.0).await.unwrap_or_else(|_| Problem::internal("the answer was cancelled").into_response())
         }
         Err(problem) => problem.into_response(),
     };

@@ -279,7 +279,7 @@ impl Text {
         }
         match self {
             Text::Goes(continuation) => continuation,
-            Text::Waits(..) => unreachable!("it has just been begun"),
+            Text::Waits(..) => unreachable!("it has only just begun"),
         }
     }
 }

@@ -37,7 +37,7 @@ pub async fn index() -> Response {
 pub async fn file(Path(name): Path<String>) -> Result<Response, Problem> {
     match FILES.iter().find(|(known, _, _)| *known == name) {
         Some((_, kind, text)) => Ok(answer(kind, text)),
-        None => Err(Problem::not_found("the page has no such file")),
+        None => Err(Problem::not_found("the page does not have this file")),
     }
 }
 

@@ -4,7 +4,9 @@
 //! where, so that a look costs what is new. A run that is resumed cuts its log back to a checkpoint and goes on from
 //! there; the reader sees that the end it remembers is gone and reads that log again from its beginning.
 
+use bowline::config::Config;
 use bowline::event::Event;
+use bowline::run::Summary;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -43,7 +45,7 @@ pub struct Run {
     pub data: String,
     /// Words in its vocabulary: perplexities over different ones cannot be compared.
     pub vocabulary: usize,
-    /// Epochs it is to have.
+    /// Epochs it will have.
     pub epochs: u32,
     /// Steps in an epoch.
     pub steps_per_epoch: usize,
@@ -63,6 +65,8 @@ pub struct Run {
     pub points: Vec<[f64; 2]>,
     /// The final perplexities, of the validation and test split.
     pub result: Option<[f64; 2]>,
+    /// The same with the n-grams, cache and dynamic evaluation that are stored with the model.
+    pub full: Option<[f64; 2]>,
 }
 
 #[derive(Debug, Default)]
@@ -80,6 +84,8 @@ struct Log {
     last_step: u64,
     /// Whether its last word was that it was asked to stop.
     stopped: bool,
+    /// Whether it may have another number of epochs than its log says, or a summary that has not been read.
+    stale: bool,
     /// Of every so many points one is kept.
     stride: u64,
     seen_points: u64,
@@ -119,6 +125,7 @@ impl Runs {
             news |= log.read_on(&path).unwrap_or(false);
             let quiet = modified.elapsed().unwrap_or(Duration::ZERO).as_secs_f64();
             news |= log.set_state(quiet);
+            log.look_beside(&path);
         }
         self.version += u64::from(news);
         Ok(self.version)
@@ -216,10 +223,27 @@ impl Log {
             Event::End { valid, test, .. } => {
                 run.result = Some([*valid, *test]);
                 run.eta_seconds = 0.0;
+                self.stale = true;
             }
             Event::Stop { .. } => self.stopped = true,
-            Event::Resume { .. } => self.stopped = false,
+            Event::Resume { .. } => (self.stopped, self.stale) = (false, true),
             Event::SecondTraining { .. } => {}
+        }
+    }
+
+    /// Reads what the log does not tell: how many epochs a run has now that a new plan was made, and its result in full.
+    fn look_beside(&mut self, log: &Path) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        if let Ok(config) = Config::read(&log.with_file_name("config.toml")) {
+            self.run.epochs = config.total_epochs();
+        }
+        if self.run.result.is_some() {
+            let summary = Summary::read(&log.with_file_name("summary.json"));
+            self.run.full = summary.ok().and_then(|summary| summary.predictor).map(|with| with.full);
+            // The summary follows the last event; a look in between comes again.
+            self.stale = !log.with_file_name("summary.json").exists();
         }
     }
 
@@ -239,6 +263,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline::config::{ModelKind, Size, preset};
     use std::fs::OpenOptions;
     use std::io::Write;
 
@@ -295,6 +320,13 @@ mod tests {
         append(&log, "{\"event\":\"stop\",\"time\":2,\"step\":9,\"epoch\":1}\n");
         runs.look().unwrap();
         assert_eq!(runs.all()[0].state, "stopped");
+
+        // A new plan has another number of epochs.
+        let config = preset(Size::Small, ModelKind::Re, "demo").with(&["epochs=7".to_owned()]).unwrap();
+        fs::write(run.join("config.toml"), config.to_toml().unwrap()).unwrap();
+        append(&log, "{\"event\":\"resume\",\"time\":2,\"step\":9,\"epoch\":1}\n");
+        runs.look().unwrap();
+        assert_eq!((runs.all()[0].state, runs.all()[0].epochs), ("running", 7));
 
         append(&log, r#"{"event":"end","time":2,"reason":"done","best_epoch":1,"valid":3.5,"test":4.5}"#);
         append(&log, "\n");

@@ -20,6 +20,7 @@ mod dist;
 mod fuzz;
 mod miri;
 mod notices;
+mod paired;
 mod python;
 mod reproduction;
 mod results;

@@ -1,6 +1,6 @@
-//! `docs/reproduction.md`: what was run, what came out, and how it stands to the paper, made from `docs/results/`.
+//! `docs/reproduction.md`: `docs/results/reproduction.template.md` with its tables, which are made from `docs/results/`.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bowline_report::RunRecord;
 use bowline_reproduce::{self as reproduce, Experiment, Results};
 use std::fmt::Write as _;
@@ -10,6 +10,7 @@ use std::path::Path;
 /// Writes `table1.csv` beside the evidence, and the page.
 pub fn write(root: &Path) -> Result<()> {
     let results = root.join("docs/results");
+    let paired = super::paired::write(&results)?;
     let runs = records(&results)?;
     let full: Vec<RunRecord> = runs.into_iter().filter(is_a_cell).collect();
     let found = Results { runs: full, ..Results::default() };
@@ -21,32 +22,24 @@ pub fn write(root: &Path) -> Result<()> {
     let systems = reproduce::machine_table(&reproduce::rows(&results, "ptb")?);
     let path = results.join("table3.csv");
     fs::write(&path, systems.csv()).with_context(|| format!("{}: cannot write", path.display()))?;
-    let mut out = String::from(
-        "# The paper, reproduced\n\nThis page is made by `cargo xtask results` from the evidence under \
-         [`results/`](results/); the remarks in it are kept in\n[`results/remarks.md`](results/remarks.md). Every number \
-         marked as published is the paper's; every other one was measured.\n\n",
-    );
-    for table in reproduce::tables(&page) {
-        writeln!(out, "## {}\n", page.title)?;
-        out += &table.markdown().replacen(&format!("{}\n\n", table.caption), "", 1);
-        out.push('\n');
-    }
-    for (file, title) in [
-        ("table3.csv", "Table 3: systems on the Penn Treebank"),
-        ("figure1.csv", "Figure 1: distance between the spans of L^T and W"),
-        ("ideal.csv", "The ideal case"),
-    ] {
-        let path = results.join(file);
-        if path.is_file() {
-            let text = fs::read_to_string(&path)?;
-            writeln!(out, "## {title}\n\nFrom [`results/{file}`](results/{file}).\n")?;
-            out += &if file == "figure1.csv" { points(&text)? } else { as_markdown(&text) };
-            out.push('\n');
-        }
-    }
-    let remarks = results.join("remarks.md");
-    if remarks.is_file() {
-        out += &fs::read_to_string(&remarks)?;
+    let csv = |name: &str| {
+        let path = results.join(name);
+        fs::read_to_string(&path).with_context(|| format!("{}: cannot read", path.display()))
+    };
+    let of_page = reproduce::tables(&page).next().context("table 1 has no table")?;
+    let table1 = of_page.markdown().replacen(&format!("{}\n\n", of_page.caption), "", 1);
+    let table1: String = table1.lines().filter(|line| !line.contains("| not run |")).flat_map(|l| [l, "\n"]).collect();
+    let tables = [
+        ("{{table1}}", table1),
+        ("{{paired}}", paired),
+        ("{{table3}}", as_markdown(&csv("table3.csv")?)),
+        ("{{figure1}}", points(&csv("figure1.csv")?)?),
+        ("{{ideal}}", as_markdown(&csv("ideal.csv")?)),
+    ];
+    let mut out = csv("reproduction.template.md")?;
+    for (place, table) in tables {
+        ensure!(out.contains(place), "docs/results/reproduction.template.md: `{place}` is missing");
+        out = out.replace(place, table.trim_end());
     }
     let path = root.join("docs/reproduction.md");
     fs::write(&path, out).with_context(|| format!("{}: cannot write", path.display()))

@@ -1,7 +1,7 @@
 //! `cargo xtask results`: keeps the evidence of finished runs and renews the table that is made from it.
 //!
 //! Of a run's folder its `config.toml`, `summary.json` and a thinned `events.jsonl` go to `docs/results/NAME/`, where NAME
-//! is the folder's own name. Weights stay where they are. A table that `bowline reproduce` wrote (`figure1.csv`) is copied.
+//! is the folder's own name; after `--paired`, to `docs/results/paired/NAME/`. Weights stay where they are. A table that `bowline reproduce` wrote (`figure1.csv`) is copied.
 //! `docs/results/README.md`, `table1.csv` and `docs/reproduction.md` are written anew from all that is there.
 
 use anyhow::{Context, Result, ensure};
@@ -13,11 +13,13 @@ use std::path::Path;
 
 pub fn run(runs: &[String]) -> Result<()> {
     let results = super::root().join("docs/results");
+    let mut folder = results.clone();
     for run in runs {
         let path = Path::new(run);
         match path.extension() {
+            _ if run == "--paired" => folder = results.join("paired"),
             Some(extension) if extension == "csv" => keep_table(path, &results)?,
-            _ => keep(path, &results)?,
+            _ => keep(path, &folder)?,
         }
     }
     fs::write(results.join("budget.csv"), budgets(&results)?).context("docs/results/budget.csv: cannot write")?;

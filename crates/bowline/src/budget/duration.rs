@@ -48,7 +48,7 @@ impl FromStr for Budget {
         };
         match number.parse::<f64>() {
             Ok(n) if n.is_finite() && n > 0.0 && n * factor <= LONGEST => Ok(Budget::Seconds(n * factor)),
-            Ok(_) => wrong(format!("`{text}` is no time to train for")),
+            Ok(_) => wrong(format!("`{text}` is not a possible training time")),
             Err(_) => wrong(format!("`{text}` is not a time")),
         }
     }
@@ -77,10 +77,10 @@ mod tests {
             ("10", "`10` has no unit"),
             ("", "`` has no unit"),
             ("m", "`m` is not a time"),
-            ("-5m", "`-5m` is no time to train for"),
-            ("0s", "`0s` is no time"),
-            ("nanh", "`nanh` is no time"),
-            ("9999d", "`9999d` is no time"),
+            ("-5m", "`-5m` is not a possible training time"),
+            ("0s", "`0s` is not a possible"),
+            ("nanh", "`nanh` is not a possible"),
+            ("9999d", "`9999d` is not a possible"),
             ("1h30m", "`1h30m` is not a time"),
         ] {
             let message = seconds(text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The best model for the time there is.
+//! The best model for the time available.
 //!
 //! From a corpus, the speed of this machine and a time, a [`Plan`] chooses the settings of a run ([`rules`]). They are
 //! ordinary settings: the run can be repeated to the same bits without a budget. [`start`] plans and trains; [`train`] trains

@@ -37,7 +37,7 @@ fn with_epochs(mut config: Config, epochs: u32, done: f64) -> Config {
     if falls {
         // These settings alone would not give the same weights any more.
         let before = if config.origin.is_empty() { String::new() } else { format!("{}; ", config.origin) };
-        config.origin = format!("{before}planned anew after {done:.2} of {old} epochs");
+        config.origin = format!("{before}replanned after {done:.2} of {old} epochs");
     }
     config.schedule.constant = if falls {
         // The same part of the cosine is done before and after: (d/E - c) / (1 - c).

@@ -129,6 +129,9 @@ pub struct DataConfig {
     /// A file with the words of the vocabulary, one a line; empty to take them from the training text.
     #[serde(default)]
     pub vocabulary: String,
+    /// Whether the words of the training text are added to those of that file.
+    #[serde(default)]
+    pub extend: bool,
     /// Lower-case the text and split words from punctuation.
     pub tokenize: bool,
     /// Learn from a piece of the training text that begins with this word, from 0. The vocabulary is that of the whole.
@@ -457,6 +460,10 @@ impl Config {
             let problem = "direct inputs have values of their own for each gate, and so masks";
             return Err(Error::config("masks.per_gate", problem, "a list without `input`"));
         }
+        if spec.output.pointer.is_some() && self.augmented() {
+            let problem = "the augmented loss is for a classifier that predicts alone, not for one beside a pointer";
+            return Err(Error::config("network.pointer", problem, "0, or a model without the augmented loss"));
+        }
         let estimated = self.augmented() && self.augment.target == TargetSource::Embedding;
         if estimated && spec.input.width != spec.width() {
             let problem =
@@ -559,7 +566,7 @@ impl Config {
     /// Reads a run's `config.toml`.
     pub fn read(path: &Path) -> Result<Config> {
         const PUT_BACK: &str =
-            "put back the file that was there when the run began; settings are changed with `bowline train --set`";
+            "restore the file as it was when the run began; settings are changed with `bowline train --set`";
         let bytes = crate::storage::files::read(path, LONGEST_CONFIG)?;
         let line_of = |at: usize| 1 + bytes[..at].iter().filter(|&&byte| byte == b'\n').count();
         let text = std::str::from_utf8(&bytes)

@@ -1,7 +1,7 @@
 //! The settings of the network and of how its weights start.
 
 use super::Config;
-use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
+use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit};
 use crate::topics::TopicsSpec;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,9 @@ pub struct NetworkConfig {
     /// Whether the topics of the last words are features of the network (`topics.*`).
     #[serde(default)]
     pub topics: bool,
+    /// Words that a pointer beside the classifier looks back on; 0 for no pointer.
+    #[serde(default)]
+    pub pointer: usize,
 }
 
 impl Default for NetworkConfig {
@@ -73,6 +76,7 @@ impl Default for NetworkConfig {
             tied: false,
             bias: false,
             topics: false,
+            pointer: 0,
         }
     }
 }
@@ -89,9 +93,49 @@ pub struct StartConfig {
     pub forget_bias: f32,
     /// The bias of a highway's transform gates.
     pub transform_bias: f32,
+    /// The folder of a model, or of its run, whose weights are taken instead; empty for none.
+    #[serde(default)]
+    pub model: String,
+    /// What tells those weights from others; filled in when the run begins.
+    #[serde(default)]
+    pub model_sha256: String,
 }
 
 impl Config {
+    /// Takes the settings of the network from a model. What these settings cannot say is an error, in words.
+    pub fn take_network(&mut self, spec: &ModelSpec) -> Result<(), String> {
+        let Some(first) = spec.layers.first() else { return Err("a model without layers".to_owned()) };
+        let network = &mut self.network;
+        (network.unit, network.activation, network.coupled, network.depth) = match first.unit {
+            Unit::Lstm { coupled } => (UnitName::Lstm, network.activation, coupled, 1),
+            Unit::Gru => (UnitName::Gru, network.activation, false, 1),
+            Unit::Rnn { activation } => (UnitName::Rnn, activation, false, 1),
+            Unit::Highway { depth } => (UnitName::Highway, network.activation, false, depth),
+            Unit::Deep { activation } => (UnitName::Deep, activation, false, 1),
+        };
+        (self.hidden, self.layers) = (first.units, spec.layers.len());
+        network.direct = first.direct;
+        let equal = spec.layers.iter().all(|layer| layer.units == first.units);
+        network.widths = if equal { Vec::new() } else { spec.layers.iter().map(|layer| layer.units).collect() };
+        network.embedding = spec.input.width;
+        network.projection = spec.output.projection.as_ref().map_or(0, |projection| projection.width);
+        if let Some(projection) = &spec.output.projection {
+            (network.projection_activation, network.projection_bias) = (projection.activation, projection.bias);
+        }
+        network.pointer = spec.output.pointer.map_or(0, |pointer| pointer.window);
+        network.topics = spec.input.topics.is_some();
+        if self.model.paper_tied().is_none() {
+            (self.network.tied, self.network.bias) = (spec.output.tied, spec.output.bias);
+        }
+        if spec.input.topics.is_some() {
+            return Err("a network with topics, which belong to the words of their own text".to_owned());
+        }
+        if self.spec(spec.vocab) != *spec {
+            return Err(format!("a network that `{}` cannot be", self.model.name()));
+        }
+        Ok(())
+    }
+
     /// Whether the classifier reuses the embedding.
     pub fn tied(&self) -> bool {
         self.model.paper_tied().unwrap_or(self.network.tied)
@@ -125,11 +169,9 @@ impl Config {
             width => width,
         };
         let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
-        ModelSpec {
-            vocab,
-            input: InputSpec { width, topics },
-            layers,
-            output: OutputSpec { projection, tied, bias: self.model.paper_tied().map_or(network.bias, |tied| !tied) },
-        }
+        let bias = self.model.paper_tied().map_or(network.bias, |tied| !tied);
+        let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
+        let output = OutputSpec { projection, tied, bias, pointer };
+        ModelSpec { vocab, input: InputSpec { width, topics }, layers, output }
     }
 }

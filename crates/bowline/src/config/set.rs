@@ -151,7 +151,7 @@ fn unknown(key: &str, known: &[String]) -> Error {
     let known: Vec<&String> = known.iter().filter(|name| *name != "version").collect();
     let nearest = known.iter().min_by_key(|name| distance(name)).map_or("keep", |name| name.as_str());
     let all = known.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-    Error::config(key, "there is no such setting", format!("`{nearest}`, the nearest of: {all}"))
+    Error::config(key, "there is no such setting", format!("`{nearest}`, the closest of: {all}"))
 }
 
 /// Levenshtein's distance.

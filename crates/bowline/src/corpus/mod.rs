@@ -7,8 +7,7 @@
 //!
 //! The vocabulary comes from the training split only. Words that it lacks become `<unk>`, and are counted.
 //!
-//! A text is taken as it is, its words being what stands between white spaces, unless it is to be tokenized: then it is
-//! lower-cased and parted from its punctuation.
+//! Words are separated by white space. If the text is tokenized, it is lower-cased and punctuation is split off first.
 
 mod detokenize;
 mod digest;
@@ -46,6 +45,8 @@ pub struct CorpusOptions {
     pub min_count: u64,
     /// The words of this vocabulary, and no others, whatever the training split has.
     pub vocabulary: Option<Vocabulary>,
+    /// But after them the other words of the training split, as `vocab_size` and `min_count` allow.
+    pub extend: bool,
     /// Lower-case the text and part it from its punctuation.
     pub tokenize: bool,
 }
@@ -115,7 +116,13 @@ impl Corpus {
     /// Numbers the words of all three texts as they come, then chooses the vocabulary from those of the first text, and
     /// renumbers.
     fn build(texts: [&Text; 3], options: CorpusOptions) -> Result<Corpus> {
-        if let Some(vocabulary) = options.vocabulary {
+        if let Some(mut vocabulary) = options.vocabulary {
+            if options.extend {
+                let mut census = Census::default();
+                let train = census.take(texts[0], options.tokenize);
+                let vocab_size = options.vocab_size.unwrap_or(usize::MAX);
+                vocabulary = vocabulary.extended(&census.words(), &train.ids, vocab_size, options.min_count);
+            }
             let [train, valid, test] = texts.map(|text| Split::encode(text, &vocabulary, options.tokenize));
             let (train, valid, test) = (train?, valid?, test?);
             return Ok(Corpus { vocabulary: vocabulary.counted(&train.ids), train, valid, test });
@@ -164,7 +171,7 @@ pub fn split_file(path: &Path, dir: &Path, tokenize: bool) -> Result<[usize; 3]>
     for ((part, name), lines) in parts.iter().zip(SplitName::ALL).zip(&mut lines) {
         let file = dir.join(format!("{}.txt", name.as_str()));
         if file.exists() {
-            return Err(Error::corpus(file, "there is such a file already", "another --out"));
+            return Err(Error::corpus(file, "the file already exists", "another --out"));
         }
         *lines = part.lines();
         let bytes = if tokenize { part.tokenized() } else { part.as_str().to_owned() };

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use super::*;
 
-const PLAIN: CorpusOptions = CorpusOptions { vocab_size: None, min_count: 0, vocabulary: None, tokenize: false };
+const PLAIN: CorpusOptions =
+    CorpusOptions { vocab_size: None, min_count: 0, vocabulary: None, extend: false, tokenize: false };
 
 fn folder(train: &[u8], valid: &[u8], test: &[u8]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

@@ -112,7 +112,7 @@ pub fn fetch(
     Err(Error::download(
         corpus.name,
         format!("no mirror gave {}; tried:{tried}", names.join(", ")),
-        "the same command later (it goes on where it stopped), or get the files elsewhere and use `--data DIR`",
+        "the same command later (it continues where it stopped), or get the files elsewhere and use `--data DIR`",
     ))
 }
 
@@ -238,7 +238,7 @@ impl Visit<'_, '_> {
 }
 
 fn wrong_hash(found: &str, file: &KnownFile) -> String {
-    format!("another file: its SHA-256 is {found}, not {}", file.sha256)
+    format!("not this corpus: its SHA-256 is {found}, not {}", file.sha256)
 }
 
 /// The last part of an address, as far as it can be the name of a file.

@@ -9,7 +9,7 @@ use super::test_server::{Reply, Server};
 use super::*;
 use crate::corpus::{Corpus, CorpusOptions, SplitName, sha256_hex};
 
-const ADVICE: &str = "\n  try: the same command later (it goes on where it stopped), or get the files elsewhere and \
+const ADVICE: &str = "\n  try: the same command later (it continues where it stopped), or get the files elsewhere and \
                       use `--data DIR`";
 
 /// Three small texts in the place of the Penn Treebank.
@@ -233,7 +233,8 @@ fn wrong_content_never_gets_the_files_name() {
     flipped[77] ^= 1;
     case.server.on("/wrong/ptb.train.txt", [Reply::ok(flipped.clone())]);
     let (result, log) = case.fetch(std::slice::from_ref(&wrong));
-    let reason = format!("another file: its SHA-256 is {}, not {}", sha256_hex(&flipped), sha256_hex(&case.texts[0]));
+    let reason =
+        format!("not this corpus: its SHA-256 is {}, not {}", sha256_hex(&flipped), sha256_hex(&case.texts[0]));
     assert_eq!(
         case.message(&result.unwrap_err()),
         format!("ptb: no mirror gave ptb.train.txt; tried:\n    SERVER/wrong/ptb.train.txt: {reason}{ADVICE}")
@@ -453,7 +454,7 @@ fn bad_archives_are_listed_with_their_reason_and_leave_what_was_right() {
     assert_eq!(
         lines[1],
         format!(
-            "    SERVER/x.zip: ptb.train.txt: another file: its SHA-256 is {longer}, not {expected}; \
+            "    SERVER/x.zip: ptb.train.txt: not this corpus: its SHA-256 is {longer}, not {expected}; \
              the archive has no ptb.test.txt"
         )
     );

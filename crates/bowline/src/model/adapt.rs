@@ -280,7 +280,8 @@ impl Network {
                 adapt::rows_after(isa, weights, &z.values, left.pending(), *rule, &window.inputs, inputs);
             }
         }
-        let mut parts = self.read_features(params, window, state);
+        let (words, _, mut parts) = state.split_mut(&self.spec);
+        self.read_features(params, window, words);
         for l in 0..self.layers.len() {
             let (of_layer, above) = parts.split_at_mut(self.spec.layers[l].state().len());
             parts = above;

@@ -4,6 +4,7 @@
 //! still in the cache.
 
 use super::gram::{Gram, GramLoss};
+use super::pointer::Outlook;
 use super::question::Question;
 use crate::compute::Compute;
 use crate::params::Params;
@@ -107,6 +108,8 @@ pub struct Words<'a> {
     pub scale: f32,
     /// The augmented loss, where there is one.
     pub augment: Option<AugmentedLoss>,
+    /// The outlooks of the words, (rows, d + 1 + 2 L), where a pointer predicts them, too; empty where none does.
+    pub outlook: &'a [f32],
 }
 
 /// Sums of the losses of the words of a window.
@@ -258,7 +261,7 @@ impl Classifier {
         d_params: &mut Params,
         scratch: &mut PackedB,
     ) -> WindowLoss {
-        let Words { h, targets, scale, augment } = words;
+        let Words { h, targets, scale, augment, outlook } = words;
         let (isa, v, d, rows) = (self.isa, self.vocab, self.hidden, targets.len());
         let tied = params.spec().output.tied;
         let gram = augment.and_then(|augment| match augment.form {
@@ -302,6 +305,14 @@ impl Classifier {
             for (i, ((z, &target), loss)) in z.chunks_exact_mut(v).zip(targets).zip(losses).enumerate() {
                 let d_bias = bias.map(|_| &mut d_bias[i / BIAS_ROWS * v..][..v]);
                 let aug = augment.map(|a| self.target(a, first + i, target, a.gamma * scale));
+                let cross = match outlook.len() / rows {
+                    0 => cross,
+                    width => {
+                        let seen = Outlook::of(&outlook[(first + i) * width..][..width], d);
+                        let nll = loss::minus_log_probability(isa, z, bias, target as usize);
+                        cross * seen.share(target, nll) as f32
+                    }
+                };
                 *loss = match aug {
                     None => loss::cross_entropy(isa, z, bias, target as usize, cross, d_bias),
                     Some(aug) => loss::augmented(isa, z, bias, target as usize, cross, aug, d_bias),
@@ -337,6 +348,12 @@ impl Classifier {
             sum.kl += self.gram.train(team, gram, embedding, words, d_h, d_embedding);
         }
         sum
+    }
+
+    /// `-log y_target` of each of the words of the window that was learned from last.
+    pub(super) fn cross_entropies(&self, rows: usize, out: &mut Vec<f64>) {
+        out.clear();
+        out.extend(self.losses[..rows].iter().map(|loss| loss.ce));
     }
 
     /// `y~` of a word of the window: by the target, or by the row when given.

@@ -8,6 +8,7 @@ mod features;
 mod gatewise;
 mod gram;
 mod layer;
+mod pointer;
 mod projection;
 pub mod question;
 mod state;
@@ -18,6 +19,7 @@ use crate::params::Params;
 use crate::spec::ModelSpec;
 pub use adapt::Adaptation;
 use adapt::ByColumns;
+use bowline_kernels::loss::LogSum;
 use bowline_kernels::{Buffer, Isa, PackedB, Team};
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss, Words};
 use dropout::there;
@@ -25,6 +27,8 @@ pub use dropout::{Dropout, KeepProb, Masks, Site, Sites};
 use features::{Features, without_features};
 pub use layer::Activity;
 use layer::{Backward, Layer, LayerMasks};
+pub(crate) use pointer::Outlook;
+use pointer::Pointer;
 use projection::Projection;
 pub use question::Question;
 pub use state::{Part, State};
@@ -51,6 +55,9 @@ pub struct Network {
     layers: Vec<Layer>,
     projection: Option<Projection>,
     classifier: Classifier,
+    pointer: Option<Pointer>,
+    /// For the pointer: the classifier's own loss of each word.
+    losses: Vec<f64>,
     /// (T, B, d), twice: the gradient on its way down.
     d_above: Buffer,
     d_below: Buffer,
@@ -82,6 +89,8 @@ impl Network {
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
             projection: Projection::new(spec, &compute, rows),
             classifier: Classifier::new(&compute, spec.vocab, spec.width(), rows),
+            pointer: Pointer::new(spec, &compute, rows),
+            losses: Vec::new(),
             d_above: Buffer::zeros(gradient),
             d_below: Buffer::zeros(gradient),
             scratch: PackedB::new(compute.isa, compute.precision),
@@ -132,6 +141,9 @@ impl Network {
         if let Some(projection) = &mut self.projection {
             projection.pack(params);
         }
+        if let Some(pointer) = &mut self.pointer {
+            pointer.pack(params);
+        }
         self.classifier.pack(&self.compute.team, params, for_backward);
     }
 
@@ -150,7 +162,8 @@ impl Network {
         let d = self.spec.input.width;
         let x = &mut self.inputs[..shape.0 * shape.1 * d];
         embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x);
-        let mut parts = self.read_features(params, window, state);
+        let (words, pointed, mut parts) = state.split_mut(&self.spec);
+        self.read_features(params, window, words);
         for l in 0..self.layers.len() {
             let (of_layer, above) = parts.split_at_mut(self.spec.layers[l].state().len());
             parts = above;
@@ -163,17 +176,19 @@ impl Network {
             projection.forward(params, h, pass.of_projection().output, shape);
         }
         self.add_features(shape);
+        if let Some(pointer) = &mut self.pointer {
+            let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
+            pointer.forward(params, &window.inputs, h, pointed, shape);
+        }
     }
 
-    /// The features of the window beside its word vectors, where the model has any. What is left of the state is the layers'.
-    fn read_features<'s>(&mut self, params: &Params, window: &Window, state: &'s mut State) -> &'s mut [Part] {
-        let (words, layers) = state.split_mut(&self.spec);
+    /// The features of the window beside its word vectors, where the model has any.
+    fn read_features(&mut self, params: &Params, window: &Window, words: Option<&mut Part>) {
         if let (Some(features), Some(topics), Some(words)) = (&mut self.features, params.topics(), words) {
             let rows = window.inputs.len();
             features.read(topics, window, words);
             features.beside_inputs(&self.inputs[..rows * self.spec.input.width], rows);
         }
-        layers
     }
 
     /// The features of the window beside what the classifier sees.
@@ -190,8 +205,26 @@ impl Network {
         seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch))
     }
 
+    /// All that the distribution of the next word is computed from, after every word of the window that was read last,
+    /// (T, B, [`ModelSpec::outlook`]).
+    pub fn outlook(&self, steps: usize, batch: usize) -> &[f32] {
+        match &self.pointer {
+            Some(pointer) => pointer.outlook((steps, batch)),
+            None => self.hidden(steps, batch),
+        }
+    }
+
+    /// The outlook of one stream in this state.
+    pub fn outlook_of(&self, params: &Params, state: &State) -> Vec<f32> {
+        let h = self.hidden_of(params, state);
+        match &self.pointer {
+            Some(pointer) => pointer.after(params, state.pointer(&self.spec), &h),
+            None => h,
+        }
+    }
+
     /// What the classifier sees of one stream in this state, (d).
-    pub fn hidden_of(&self, params: &Params, state: &State) -> Vec<f32> {
+    fn hidden_of(&self, params: &Params, state: &State) -> Vec<f32> {
         let last = self.spec.layers.last().map_or(0, |layer| layer.state().len());
         let h = state.parts[state.parts.len() - last..].first().map_or(&[][..], |h| &h.values);
         let mut seen = self.projection.as_ref().map_or_else(|| h.to_vec(), |projection| projection.of(params, h));
@@ -233,9 +266,22 @@ impl Network {
         }
         let (rows, shape) = (window.inputs.len(), (window.steps, window.batch));
         let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
-        let words = Words { h, targets: &window.targets, scale: 1.0 / window.batch as f32, augment: pass.augment };
+        let outlook = self.pointer.as_ref().map_or(&[][..], |pointer| pointer.outlook(shape));
+        let (scale, augment) = (1.0 / window.batch as f32, pass.augment);
+        let words = Words { h, targets: &window.targets, scale, augment, outlook };
         let d_h = &mut self.d_above[..rows * self.spec.width()];
-        let loss = self.classifier.train(&self.compute.team, params, words, d_h, gradient, &mut self.scratch);
+        let mut loss = self.classifier.train(&self.compute.team, params, words, d_h, gradient, &mut self.scratch);
+        if let Some(pointer) = &mut self.pointer {
+            self.classifier.cross_entropies(rows, &mut self.losses);
+            let width = self.spec.outlook();
+            let mixed = |row: usize| {
+                let seen = Outlook::of(&pointer.outlook(shape)[row * width..][..width], self.spec.width());
+                seen.mixed(window.targets[row], self.losses[row])
+            };
+            loss.ce = (0..rows).map(mixed).sum();
+            let learned = (&window.targets[..], &self.losses[..], scale);
+            pointer.backward((params, h, shape), learned, (gradient, d_h), &mut self.scratch);
+        }
         without_features(&mut self.d_above, rows, self.spec.width(), self.spec.projected());
         if let Some(projection) = &self.projection {
             let back = Backward {
@@ -279,15 +325,25 @@ impl Network {
 
     /// Reads a window and answers questions about what comes after some of its words. The window's targets are not used.
     pub fn answer(&mut self, params: &Params, window: &Window, state: &mut State, questions: &mut [Question]) {
+        let shape = (window.steps, window.batch);
         self.read(params, window, state, None);
-        let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, (window.steps, window.batch));
-        self.classifier.answer(&self.compute.team, params, h, questions);
+        let Some(pointer) = &self.pointer else {
+            let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
+            return self.classifier.answer(&self.compute.team, params, h, questions);
+        };
+        let mut y = vec![0.0; self.spec.vocab];
+        for question in questions {
+            let width = self.spec.outlook();
+            self.distributions(params, &pointer.outlook(shape)[question.row * width..][..width], 1.0, &mut y);
+            y.iter_mut().for_each(|y| *y = y.ln());
+            question.answer(&y, None, LogSum { max: 0.0, rest: 0.0 });
+        }
     }
 
     /// `y`, the distribution of the next word, after every word of a window: (T, B, V) into `out`.
     pub fn probabilities(&mut self, params: &Params, window: &Window, state: &mut State, out: &mut [f32]) {
         self.read(params, window, state, None);
-        self.distributions(params, self.hidden(window.steps, window.batch), 1.0, out);
+        self.distributions(params, self.outlook(window.steps, window.batch), 1.0, out);
     }
 
     /// `-log y_target` of every word of the window of `(steps, batch)` that was read last, at each of the temperatures:
@@ -302,11 +358,23 @@ impl Network {
     ) {
         let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch));
         self.classifier.evaluate(&self.compute.team, params, h, targets, temperatures, nll);
+        let Some(pointer) = &self.pointer else { return };
+        let rows = pointer.outlook((steps, batch)).chunks_exact(self.spec.outlook());
+        for ((row, &target), nll) in rows.zip(targets).zip(nll.chunks_exact_mut(temperatures.len())) {
+            let seen = Outlook::of(row, self.spec.width());
+            nll.iter_mut().for_each(|nll| *nll = seen.mixed(target, *nll));
+        }
     }
 
-    /// The distribution that each row of `h` (rows, d) means at a temperature: (rows, V) into `out`.
-    pub fn distributions(&self, params: &Params, h: &[f32], temperature: f32, out: &mut [f32]) {
-        self.classifier.probabilities(&self.compute.team, params, h, temperature, out);
+    /// The distribution that each [outlook](Network::outlook) means: (rows, V) into `out`. A temperature is the classifier's.
+    pub fn distributions(&self, params: &Params, outlooks: &[f32], temperature: f32, out: &mut [f32]) {
+        if self.pointer.is_none() {
+            return self.classifier.probabilities(&self.compute.team, params, outlooks, temperature, out);
+        }
+        let rows = || outlooks.chunks_exact(self.spec.outlook()).map(|row| Outlook::of(row, self.spec.width()));
+        let h: Vec<f32> = rows().flat_map(|seen| seen.h).copied().collect();
+        self.classifier.probabilities(&self.compute.team, params, &h, temperature, out);
+        out.chunks_exact_mut(self.spec.vocab).zip(rows()).for_each(|(y, seen)| seen.mix(y));
     }
 }
 

@@ -29,16 +29,27 @@ impl Projection {
     /// Room for `rows` vectors; none if the model has no projection.
     pub(super) fn new(spec: &ModelSpec, compute: &Compute, rows: usize) -> Option<Projection> {
         let (projection, tensors) = (spec.output.projection.clone()?, spec.layout().projection?);
-        Some(Projection {
+        Some(Projection::with(projection, tensors, spec.inputs(spec.layers.len()), compute, rows))
+    }
+
+    /// Another function of this kind, of vectors of `inputs` values.
+    pub(super) fn with(
+        spec: ProjectionSpec,
+        tensors: ProjectionTensors,
+        inputs: usize,
+        compute: &Compute,
+        rows: usize,
+    ) -> Projection {
+        Projection {
             compute: compute.clone(),
-            inputs: spec.inputs(spec.layers.len()),
+            inputs,
             tensors,
             weights: PackedB::new(compute.isa, compute.precision),
-            values: Buffer::zeros(rows * projection.width),
+            values: Buffer::zeros(rows * spec.width),
             masked: Buffer::new(),
             is_masked: false,
-            spec: projection,
-        })
+            spec,
+        }
     }
 
     /// Takes new weights.

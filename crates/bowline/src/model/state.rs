@@ -1,6 +1,7 @@
 //! What a network carries from one window to the next, for each of the streams side by side.
 
 use super::features::WORDS;
+use super::pointer;
 use crate::spec::ModelSpec;
 
 /// One of the values that a layer carries, (B, width).
@@ -15,7 +16,7 @@ pub struct Part {
 }
 
 /// The state of all layers between two windows: the parts of the lowest layer first ([`LayerSpec::state`]), each without a
-/// mask. Where the model has topics, the last words come before them.
+/// mask. Where the model has topics or a pointer, what those remember comes before them.
 ///
 /// [`LayerSpec::state`]: crate::spec::LayerSpec::state
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,15 @@ impl State {
             width: topics.window,
             values: vec![0.0; batch * topics.window],
         });
-        State { parts: words.into_iter().chain(spec.layers.iter().enumerate().flat_map(of_layer)).collect() }
+        let pointed = |window: usize| {
+            let part =
+                |(name, width): (&str, usize)| Part { name: name.to_owned(), width, values: vec![0.0; batch * width] };
+            pointer::PARTS.into_iter().zip([window, window * spec.width()]).map(part)
+        };
+        let pointed = spec.output.pointer.into_iter().flat_map(|pointer| pointed(pointer.window));
+        State {
+            parts: words.into_iter().chain(pointed).chain(spec.layers.iter().enumerate().flat_map(of_layer)).collect(),
+        }
     }
 
     /// Takes the values of another state of the same size.
@@ -74,10 +83,18 @@ impl State {
         self.parts.iter_mut().for_each(|part| part.values.truncate(rows * part.width));
     }
 
-    /// The last words, where the model has topics, and the parts of the layers.
-    pub(super) fn split_mut(&mut self, spec: &ModelSpec) -> (Option<&mut Part>, &mut [Part]) {
-        let (words, layers) = self.parts.split_at_mut(usize::from(spec.input.topics.is_some()));
-        (words.first_mut(), layers)
+    /// The last words, where the model has topics; what the pointer remembers; and the parts of the layers.
+    pub(super) fn split_mut(&mut self, spec: &ModelSpec) -> (Option<&mut Part>, &mut [Part], &mut [Part]) {
+        let (words, rest) = self.parts.split_at_mut(usize::from(spec.input.topics.is_some()));
+        let pointer = if spec.output.pointer.is_some() { pointer::PARTS.len() } else { 0 };
+        let (pointer, layers) = rest.split_at_mut(pointer);
+        (words.first_mut(), pointer, layers)
+    }
+
+    /// What the pointer remembers.
+    pub(super) fn pointer(&self, spec: &ModelSpec) -> &[Part] {
+        let first = usize::from(spec.input.topics.is_some());
+        if spec.output.pointer.is_some() { &self.parts[first..first + pointer::PARTS.len()] } else { &[] }
     }
 
     /// The part of a name, such as `h_l0`.

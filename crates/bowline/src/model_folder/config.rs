@@ -34,7 +34,7 @@ const MOST_HIDDEN: u64 = 1 << 16;
 /// The most layers of a model.
 pub const MOST_LAYERS: u64 = 64;
 
-pub(super) const RESTORE: &str = "bring back the `config.json` that was saved with this model";
+pub(super) const RESTORE: &str = "restore the `config.json` that was saved with this model";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Config {
@@ -100,9 +100,8 @@ impl Config {
         if file.number("version", 1, VERSION)? == 2 {
             file.only(&KEYS_2)?;
             let network = file.value("network")?.clone();
-            let spec = serde_json::from_value(network).map_err(|e| {
-                file.wrong("network", &format!("it is not as it should be: {}", printable(&e.to_string())))
-            })?;
+            let spec = serde_json::from_value(network)
+                .map_err(|e| file.wrong("network", &format!("it is damaged: {}", printable(&e.to_string()))))?;
             let config = Config { model: file.text("model")?.to_owned(), spec };
             config.check(path)?;
             return Ok(config);
@@ -168,12 +167,12 @@ impl Keys<'_> {
     /// The pairs of the bytes of a file, with the format and its version checked.
     pub(super) fn parse<'a>(path: &'a Path, bytes: &[u8]) -> Result<Keys<'a>> {
         let Pairs(pairs) = serde_json::from_slice::<Pairs<Value>>(bytes).map_err(|error| {
-            let problem = format!("it is not as it should be: {}", printable(&error.to_string()));
+            let problem = format!("it is damaged: {}", printable(&error.to_string()));
             Error::model(path, "contents", problem, RESTORE)
         })?;
         let file = Keys { path, pairs };
         if file.text("format")? != "bowline" {
-            return Err(file.wrong("format", "it is not `bowline`, so this is no model of Bowline's"));
+            return Err(file.wrong("format", "it is not `bowline`, so this is not a Bowline model"));
         }
         let version = file.number("version", 1, u64::MAX)?;
         if version > VERSION {

@@ -161,7 +161,7 @@ fn parse_config(path: &Path) -> Result<(String, usize, usize)> {
     file.only(&KEYS)?;
     let kind = file.text("model")?;
     if !is_ngram_kind(kind) {
-        return Err(Error::model(path, "`model`", "it is no n-gram model", RESTORE));
+        return Err(Error::model(path, "`model`", "it is not an n-gram model", RESTORE));
     }
     let vocab = file.number("vocab_size", 1, super::config::MOST_WORDS)? as usize;
     let order = file.number("order", 1, MAX_ORDER as u64)? as usize;

@@ -6,7 +6,7 @@ use std::fs;
 
 const VOCABULARY_TEXT: &str = "<eos>\n<unk>\nthe\ncaf\u{e9}\n";
 const ADVICE: &str = "\n  try: the model folder is damaged or incomplete: copy all of its files again";
-const RESTORE: &str = "\n  try: bring back the `config.json` that was saved with this model";
+const RESTORE: &str = "\n  try: restore the `config.json` that was saved with this model";
 const OTHER: &str = "\n  try: use a file of the same model, or the sizes that belong to this file";
 
 fn card() -> ModelCard {
@@ -181,7 +181,7 @@ fn a_model_that_pytorch_saved_is_read_when_the_caller_says_so() {
     assert_eq!(
         message(&ModelFolder::load(dir.path()).unwrap_err(), dir.path()),
         "DIR/model.safetensors: metadata `bowline.sha256`: the content hash is missing, so the contents cannot be \
-         checked\n  try: use the file as Bowline wrote it; other tools drop the hash when they save a file anew"
+         checked\n  try: use the file as Bowline wrote it; other tools drop the hash when they save a file"
     );
     let params = ModelFolder::load_with(dir.path(), ContentHash::IfPresent).unwrap().params;
     assert_eq!(params.embedding(), [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]);
@@ -286,13 +286,13 @@ fn versions_that_are_unknown() {
     );
     assert_eq!(
         after_replacing(CONFIG, "\"bowline\"", "\"gpt\""),
-        format!("DIR/config.json: `format`: it is not `bowline`, so this is no model of Bowline's{RESTORE}")
+        format!("DIR/config.json: `format`: it is not `bowline`, so this is not a Bowline model{RESTORE}")
     );
 }
 
 #[test]
 fn configurations_that_are_no_object() {
-    let start = "DIR/config.json: contents: it is not as it should be: ";
+    let start = "DIR/config.json: contents: it is damaged: ";
     let whole = |text: &[u8]| {
         let message = after(CONFIG, |bytes| *bytes = text.to_vec());
         message.strip_prefix(start).unwrap().strip_suffix(RESTORE).unwrap().to_owned()
@@ -468,7 +468,7 @@ fn a_model_argument_is_a_model_or_a_run() {
     assert_eq!(
         wrong(&run),
         "DIR/run: model: this run has no model yet: `best/model.safetensors` comes with the first validation\n  \
-         try: let the run go on with `bowline resume DIR/run`"
+         try: continue the run with `bowline resume DIR/run`"
     );
     assert_eq!(
         wrong(&run.join("config.toml")),

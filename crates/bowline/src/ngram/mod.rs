@@ -8,17 +8,18 @@
 //! p(w | w1 .. wk) = b(w1 .. wk) p(w | w2 .. wk)        (b = 1 for a context the model does not have)
 //! ```
 //!
-//! [`NgramModel`] is a model of that form, whoever estimated it. Two ways lead to one: [`NgramModel::train`] estimates
-//! it from a text by interpolated modified Kneser-Ney smoothing, [`arpa::read`] takes it from the ARPA file of another
-//! tool. An interpolated model is one in back-off form whose n-grams have the interpolation done already.
+//! [`NgramModel`] is a model of that form. [`NgramModel::train`] estimates one from a text by interpolated modified
+//! Kneser-Ney smoothing, [`arpa::read`] reads one from the ARPA file of another tool, and [`NgramModel::interpolate`] makes
+//! one of several. A model with interpolated smoothing has this form too: its n-grams are already interpolated.
 //!
 //! *Sentences.* Every sentence is predicted by itself: its first word from a context that is only the beginning of a
 //! sentence, its end (`<eos>`) like any word. The beginning has no id of its own: as a context `<eos>` is the beginning of
-//! a sentence (`<s>` in ARPA files), as a predicted word the end of one (`</s>`). Inside an n-gram it never stands.
-//! The vocabulary is closed: `<unk>`, where there is one, is a word like the others.
+//! a sentence (`<s>` in ARPA files), as a predicted word the end of one (`</s>`). It never occurs inside an n-gram.
+//! The vocabulary is closed: `<unk>`, if the model has it, is a word like the others.
 
 pub mod arpa;
 mod counts;
+mod interpolate;
 mod kneser_ney;
 mod model;
 pub(crate) mod tensors;

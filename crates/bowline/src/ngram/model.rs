@@ -42,6 +42,14 @@ pub struct NgramState {
     nodes: [u32; MAX_ORDER - 1],
 }
 
+impl NgramState {
+    /// The same with no more than the last `words` words.
+    pub(super) fn up_to(mut self, words: usize) -> NgramState {
+        self.nodes[words..].fill(NONE);
+        self
+    }
+}
+
 impl NgramModel {
     /// A model from its levels, whose invariants the caller has seen to.
     pub(super) fn from_levels(eos: u32, levels: Vec<Level>) -> NgramModel {
@@ -217,9 +225,23 @@ impl NgramModel {
     }
 
     /// The nodes of level `length + 1` whose first `length` words are the node's.
-    fn children(&self, length: usize, node: u32) -> std::ops::Range<usize> {
+    pub(super) fn children(&self, length: usize, node: u32) -> std::ops::Range<usize> {
         let first = &self.levels[length - 1].first;
         first[node as usize] as usize..first[node as usize + 1] as usize
+    }
+
+    /// The words that the model has seen after the last `length` words of a state.
+    pub(super) fn words_after(&self, length: usize, state: &NgramState) -> &[u32] {
+        match state.nodes[length - 1] {
+            NONE => &[],
+            node => &self.levels[length].words[self.children(length, node)],
+        }
+    }
+
+    /// Replaces the back-off weights of the contexts of `length` words.
+    pub(super) fn set_backoffs(&mut self, length: usize, backoffs: Vec<f32>) {
+        debug_assert_eq!(backoffs.len(), self.levels[length - 1].words.len());
+        self.levels[length - 1].backoffs = backoffs;
     }
 
     /// The node of level `length + 1` that goes on from this one with a word.

@@ -60,7 +60,7 @@ pub(super) struct Static {
     params: Arc<Params>,
     state: State,
     window: Window,
-    /// What the classifier saw after the last word, (d).
+    /// The outlook after the last word.
     last: Vec<f32>,
 }
 
@@ -99,9 +99,9 @@ impl Body for Static {
         if let Some(ask) = ask {
             self.network.classify(&self.params, (words.len(), 1), ask.targets, ask.temperatures, ask.nll);
         }
-        let (h, d) = (self.network.hidden(words.len(), 1), self.params.spec().width());
+        let (rows, width) = (self.network.outlook(words.len(), 1), self.params.spec().outlook());
         self.last.clear();
-        self.last.extend_from_slice(&h[h.len() - d..]);
+        self.last.extend_from_slice(&rows[rows.len() - width..]);
     }
 
     fn hidden(&self) -> &[f32] {
@@ -117,6 +117,7 @@ impl Body for Static {
     }
 
     fn distributions(&mut self, temperature: f32, out: &mut [f32]) {
-        self.network.distributions(&self.params, self.hidden(), temperature, out);
+        let outlooks = self.network.outlook(self.window.steps, 1);
+        self.network.distributions(&self.params, outlooks, temperature, out);
     }
 }

@@ -20,7 +20,7 @@ pub fn check_logprobs(from: &Path, logprobs: impl IntoIterator<Item = f64>) -> R
         }
         x => (
             format!("{:e}, above 1", x.exp()),
-            "a model that adds up: the back-off weights of an ARPA file may be too large for its probabilities",
+            "a model whose probabilities sum to 1: the back-off weights of an ARPA file may be too large for its probabilities",
         ),
     };
     Err(Error::model(from, "predictions", format!("the probability of word {} of the text is {what}", at + 1), advice))

@@ -76,7 +76,7 @@ impl Mixture {
             return Err(Error::config(
                 "mix",
                 format!("the models have different vocabularies ({} words)", sizes.join(", ")),
-                "models that were trained on the same text with the same settings of the vocabulary",
+                "models trained on the same text with the same vocabulary settings, or with the same `--vocab FILE`",
             ));
         }
         Ok(Mixture { members, weights, mix, buffer: Vec::new(), logs: Vec::new() })

@@ -1,8 +1,8 @@
 //! What comes next? A *predictor* reads words and gives the distribution of the next one.
 //!
-//! It has two faces. Step by step: [`Predictor::observe`] words, ask for the [`Predictor::distribution`] after them. Over a
-//! text: [`Predictor::target_probabilities`] gives the probability of each word of it, in blocks, much faster. Both
-//! give the same numbers, both use of each word only what stands before it, and neither depends on the number of threads.
+//! There are two ways to use it. Step by step: [`Predictor::observe`] words, then ask for the [`Predictor::distribution`] after
+//! them. Over a text: [`Predictor::target_probabilities`] gives the probability of each word, in blocks, which is much faster.
+//! Both give the same numbers, use only the words before each word, and do not depend on the number of threads.
 //!
 //! [`Neural`] is a network: as it was trained (*static*), at a *temperature*, with a *cache* of the words that followed
 //! similar states, *dynamic* (learning from what it has read), or as the average of networks with units dropped

@@ -98,9 +98,9 @@ impl Body for MonteCarlo {
                 }
             }
         }
-        let h = self.network.hidden(self.window.steps, self.samples);
+        let rows = self.network.outlook(self.window.steps, self.samples);
         self.last.clear();
-        self.last.extend_from_slice(&h[h.len() - self.samples * self.params.spec().width()..]);
+        self.last.extend_from_slice(&rows[rows.len() - self.samples * self.params.spec().outlook()..]);
     }
 
     fn hidden(&self) -> &[f32] {

@@ -60,13 +60,18 @@ impl Neural {
         let body: Box<dyn Body> = match (settings.dynamic, settings.monte_carlo) {
             // A rate of 0 never moves a weight: that is the network as trained.
             (Some(dynamic), _) if dynamic.rate > 0.0 => {
+                if spec.output.pointer.is_some() {
+                    let problem = "a model with a pointer cannot learn from the text that it reads: its words depend on \
+                                   each other through the pointer";
+                    return Err(Error::config("dynamic", problem, "--recency or a mixture, without --dynamic"));
+                }
                 let scale = match (dynamic.form, scale) {
                     (DynamicForm::Sgd, _) => None,
                     (DynamicForm::Rms, Some(scale)) => Some(scale.r.clone()),
                     (DynamicForm::Rms, None) => {
                         return Err(Error::config(
                             "dynamic-form",
-                            "the rms form needs the scale of the gradients on the training text, which is not there",
+                            "the rms form needs the scale of the gradients on the training text, which is missing",
                             "--data with a training split, or `--dynamic-form sgd`",
                         ));
                     }

@@ -169,7 +169,7 @@ impl NeuralSettings {
             let other = if self.cache.is_some() { "a cache" } else { "dynamic evaluation" };
             return Err(Error::config(
                 "mc",
-                format!("Monte-Carlo dropout does not go together with {other}: there is no one state to follow"),
+                format!("Monte-Carlo dropout cannot be combined with {other}: there is no single state to follow"),
                 "one of the two; models can still be mixed",
             ));
         }
@@ -264,7 +264,7 @@ mod tests {
         assert!(message(|s| s.dynamic = Some(rate)).starts_with("setting `dynamic-rate`: -1 is impossible"));
         assert!(message(|s| s.temperature = 0.0).starts_with("setting `temperature`: 0 is impossible"));
         let mc = MonteCarloSettings { samples: 5, keep: KeepProb(0.7), seed: 1, masks: Dropout::default() };
-        assert!(message(|s| s.monte_carlo = Some(mc)).contains("does not go together with a cache"));
+        assert!(message(|s| s.monte_carlo = Some(mc)).contains("cannot be combined with a cache"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl PredictorTable {
         let path = folder.join(FILE);
         let Some(bytes) = files::read_if_there(&path, LONGEST)? else { return Ok(None) };
         let wrong = |problem: String| {
-            Error::run(&path, problem, "remove the file, or write it anew with `bowline eval RUN --data DIR --all`")
+            Error::run(&path, problem, "remove the file, or write it again with `bowline eval RUN --data DIR --all`")
         };
         let table: PredictorTable =
             serde_json::from_slice(&bytes).map_err(|e| wrong(format!("line {}: {e}", e.line())))?;

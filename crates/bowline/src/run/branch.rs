@@ -29,7 +29,7 @@ const FIXED_TABLES: [&str; 4] = ["data.", "network.", "streams.", "topics."];
 const LENGTH: [&str; 5] =
     ["epochs", "second_training_epochs", "checkpoint.every_seconds", "finish.predictor", "finish.seconds"];
 
-/// Makes the run `dir` of the run `from` as it is, with the settings (`key=value`) changed. It is gone on with by
+/// Makes the run `dir` of the run `from` as it is, with the settings (`key=value`) changed. It is continued by
 /// [`resume`](super::resume). The run `from` stays as it is.
 pub fn branch(from: &Path, dir: &Path, settings: &[String]) -> Result<()> {
     branch_with(from, dir, |old| old.with(settings))
@@ -45,7 +45,7 @@ fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Co
     source.require()?;
     let _source_lock = source.lock()?;
     if kneser_ney::is_one(&source) {
-        let advice = "a run of a network; an n-gram model is counted anew by `bowline train --model kn`";
+        let advice = "a run of a network; to estimate an n-gram model again, use `bowline train --model kn`";
         return Err(Error::run(from, "it is an n-gram model, which has no epochs", advice));
     }
     let old = Config::read(&source.config())?;
@@ -180,7 +180,7 @@ fn place_in_schedule(
         position.ended = Some("done".to_owned());
         return Ok(false);
     }
-    let problem = "it is over, and with these settings there is nothing left to do";
+    let problem = "it is finished, and with these settings nothing is left to do";
     let advice = format!("`--set {setting}=N` with N above {done}, or `--set second_training_epochs=N`");
     Err(Error::run(from, problem, if out_of_patience { "`--set patience=0`".to_owned() } else { advice }))
 }

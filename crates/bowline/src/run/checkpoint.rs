@@ -106,8 +106,14 @@ const CONFIG: &str = "bowline.config";
 
 /// Settings that may change between two sessions of a run: they change none of its results. What is at another path is
 /// still known by its hash.
-const FREE: [&str; 5] =
-    ["data.source", "augment.teachers", "checkpoint.every_seconds", "finish.predictor", "finish.seconds"];
+const FREE: [&str; 6] = [
+    "data.source",
+    "augment.teachers",
+    "start.model",
+    "checkpoint.every_seconds",
+    "finish.predictor",
+    "finish.seconds",
+];
 
 /// All that a run has made so far.
 pub(super) struct Made<'a> {
@@ -188,7 +194,7 @@ pub(super) fn restore(
         let file = TensorFile::read(path, ContentHash::Required)?;
         let text: String = file.value(POSITION)?;
         let position: Position = serde_json::from_str(&text).map_err(|e| {
-            Error::model(path, POSITION, e.to_string(), "use the program version that wrote this checkpoint")
+            Error::model(path, POSITION, e.to_string(), "use the version of the program that wrote this checkpoint")
         })?;
         if let Some(then) = file.metadata().get(CONFIG)
             && let Some(error) = other_settings(folder, path, config, then)?
@@ -257,14 +263,15 @@ pub(super) fn settings(folder: &RunFolder) -> Result<Option<String>> {
 }
 
 fn other_text(folder: &RunFolder, split: &Split) -> Error {
-    let problem = format!("the text is another one than when the run began ({})", split.path.display());
-    Error::run(folder.dir(), problem, "bring back the old text, or start a new run")
+    let problem = format!("the text has changed since the run began ({})", split.path.display());
+    Error::run(folder.dir(), problem, "restore the old text, or start a new run")
 }
 
 /// The error that says which settings are not those (`then`) that the checkpoint was made with.
 fn other_settings(folder: &RunFolder, path: &Path, now: &Config, then: &str) -> Result<Option<Error>> {
-    let then: Config = toml::from_str(then)
-        .map_err(|e| Error::model(path, CONFIG, e.message(), "use the program version that wrote this checkpoint"))?;
+    let then: Config = toml::from_str(then).map_err(|e| {
+        Error::model(path, CONFIG, e.message(), "use the version of the program that wrote this checkpoint")
+    })?;
     let mut changes = now.differences(&then);
     changes.retain(|(key, ..)| !FREE.contains(&key.as_str()));
     if changes.is_empty() {
@@ -279,7 +286,7 @@ fn other_settings(folder: &RunFolder, path: &Path, now: &Config, then: &str) -> 
     );
     let (dir, sets) = (folder.dir().display(), list(|(key, ours, _)| format!("--set {key}={ours}"), " "));
     let advice = format!(
-        "put back what was there, then `bowline branch {dir} --out ANOTHER {sets}` for a run that goes on with other settings"
+        "restore the original settings, then `bowline branch {dir} --out ANOTHER {sets}` to continue with other settings"
     );
     Ok(Some(Error::run(folder.config(), problem, advice)))
 }

@@ -73,7 +73,7 @@ pub(super) fn fit(
     source.scale = Some(scale);
     match learning(&source, corpus, end, &mut show)? {
         Tried::Stopped => return Ok(None),
-        Tried::NoTime => {}
+        Tried::Without => {}
         Tried::Found(settings, probabilities) => {
             let found = Candidate::new(settings, &probabilities, &valid_ngrams);
             if found.perplexity < text.perplexity {
@@ -132,7 +132,8 @@ fn scale(
 /// What came of a search.
 enum Tried {
     Found(NeuralSettings, Vec<f64>),
-    NoTime,
+    /// There is no time, or the model cannot learn so.
+    Without,
     Stopped,
 }
 
@@ -140,6 +141,9 @@ enum Tried {
 fn learning(source: &Source, corpus: &Corpus, end: Instant, show: &mut dyn FnMut(&str, f64) -> bool) -> Result<Tried> {
     let valid = &corpus.valid.ids;
     let start = START;
+    if source.params.spec().output.pointer.is_some() {
+        return Ok(Tried::Without);
+    }
     let (sample, begin) = (&valid[..valid.len().min(SAMPLE)], Instant::now());
     let settings = NeuralSettings { dynamic: Some(start), ..NeuralSettings::default() };
     let stopped = || Ok(Tried::Stopped);
@@ -150,7 +154,7 @@ fn learning(source: &Source, corpus: &Corpus, end: Instant, show: &mut dyn FnMut
     let passes = a_word * (valid.len().min(COARSE) + valid.len() + corpus.test.ids.len()) as f64;
     let left = end.saturating_duration_since(Instant::now()).as_secs_f64() - passes;
     if left < a_word * valid.len().min(SHORTEST_SEARCH) as f64 {
-        return Ok(Tried::NoTime);
+        return Ok(Tried::Without);
     }
     let mut tuner = Tuner { source, valid, time: Duration::from_secs_f64(left), watch: show };
     let Some(dynamic) = tuner.dynamic(start)? else { return stopped() };

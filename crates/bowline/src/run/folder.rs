@@ -84,8 +84,8 @@ impl RunFolder {
     /// Checks that there is neither a run nor anything else.
     pub(crate) fn require_free(&self) -> Result<()> {
         if self.config().exists() {
-            let resume = format!("`bowline resume {}` to go on with it, or another --out", self.dir.display());
-            return Err(Error::run(&self.dir, "there is a run in this folder already", resume));
+            let resume = format!("`bowline resume {}` to continue it, or another --out", self.dir.display());
+            return Err(Error::run(&self.dir, "this folder already has a run", resume));
         }
         let folders = [self.checkpoints(), self.tensorboard()];
         // What a start left that came to an end (a kill, a full disk) before there was a config.toml is no hindrance.
@@ -99,7 +99,7 @@ impl RunFolder {
             .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| !leftover(entry))));
         if occupied {
             let advice = "an --out that does not exist yet, or an empty folder";
-            return Err(Error::run(&self.dir, "the folder is not empty, and what is in it is no run", advice));
+            return Err(Error::run(&self.dir, "the folder is not empty, and it is not a run", advice));
         }
         Ok(())
     }
@@ -109,7 +109,7 @@ impl RunFolder {
         if self.config().is_file() {
             return Ok(());
         }
-        let problem = if self.dir.exists() { "there is no run in this folder" } else { "there is no such folder" };
+        let problem = if self.dir.exists() { "this folder has no run" } else { "there is no such folder" };
         let advice = "the folder that was given to `bowline train --out` (it has a config.toml)";
         Err(Error::run(&self.dir, problem, advice))
     }
@@ -128,8 +128,8 @@ impl RunFolder {
         } else {
             return Ok(());
         };
-        let problem = format!("its checkpoints are gone, but it has {found}, which a new start would overwrite");
-        let advice = "bring back checkpoints/last.safetensors from a copy; or train anew with another --out; \
+        let problem = format!("its checkpoints are missing, but it has {found}, which starting again would overwrite");
+        let advice = "restore checkpoints/last.safetensors from a copy; or train again with another --out; \
                       the model, if there is one, can be used as it is";
         Err(Error::run(&self.dir, problem, advice))
     }
@@ -143,7 +143,7 @@ impl RunFolder {
             Err(TryLockError::WouldBlock) => Err(Error::run(
                 &self.dir,
                 "another process is working on this run",
-                "wait for it, or stop it (Ctrl-C saves its work)",
+                "wait for it, or stop it (Ctrl-C saves it)",
             )),
             Err(TryLockError::Error(source)) => Err(Error::Io { path, action: "lock", source }),
         }

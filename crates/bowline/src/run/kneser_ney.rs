@@ -87,7 +87,7 @@ impl NgramConfig {
         if !toml::from_str::<Kind>(&text).is_ok_and(|kind| kind.model == KIND) {
             return Ok(None);
         }
-        const PUT_BACK: &str = "put back the file that was there when the run began";
+        const PUT_BACK: &str = "restore the file as it was when the run began";
         let config: NgramConfig = toml::from_str(&text).map_err(|e| {
             let at = e.span().map_or(0, |span| span.start).min(text.len());
             let line = 1 + text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count();
@@ -402,7 +402,7 @@ mod tests {
         let again = finished(super::super::resume(&run, SESSION, &mut watch).unwrap());
         assert_eq!(Summary { timing: summary.timing.clone(), ..again }, summary);
         let message = start_ngram(&run, &config(3), SESSION, &mut watch).unwrap_err().to_string();
-        assert!(message.contains("there is a run in this folder already"), "{message}");
+        assert!(message.contains("this folder already has a run"), "{message}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A run: a folder that holds a training from its settings to its result, and can be gone on with at any time.
+//! A run: a folder that holds a training from its settings to its result, and can be resumed at any time.
 //!
 //! ```text
 //! config.toml      the settings, written once
@@ -17,6 +17,7 @@ mod describe;
 mod finish;
 pub mod fit;
 mod folder;
+mod init;
 mod kneser_ney;
 mod log;
 mod memory;
@@ -100,7 +101,13 @@ fn open_whole(config: &DataConfig) -> Result<Corpus> {
         "" => None,
         path => Some(Vocabulary::from_list(Path::new(path), &files::read(Path::new(path), LONGEST_VOCABULARY)?)?),
     };
-    let options = CorpusOptions { vocab_size, min_count: config.min_count, vocabulary, tokenize: config.tokenize };
+    let options = CorpusOptions {
+        vocab_size,
+        min_count: config.min_count,
+        vocabulary,
+        extend: config.extend,
+        tokenize: config.tokenize,
+    };
     if config.source == "demo" {
         let splits = demo::splits(demo::DEFAULT_SEED);
         return Corpus::from_texts(&splits.train, &splits.valid, &splits.test, options);

@@ -42,7 +42,7 @@ impl OwnText {
         let folder_of_run = RunFolder::new(run);
         let Ok(text) = files::read_text(&folder_of_run.config(), LONGEST_CONFIG) else { return Ok(None) };
         let config: Data = toml::from_str(&text).map_err(|e| {
-            let advice = "put back the file that was there when the run began, or give --data";
+            let advice = "restore the file as it was when the run began, or give --data";
             Error::run(folder_of_run.config(), e.message(), advice)
         })?;
         let train_sha256 = train_sha256(&folder_of_run.events());

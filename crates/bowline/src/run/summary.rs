@@ -80,7 +80,7 @@ impl Summary {
     pub fn read(path: &Path) -> Result<Summary> {
         let text = files::read_text(path, LONGEST)?;
         serde_json::from_str(&text).map_err(|e| {
-            Error::run(path, format!("line {}: {e}", e.line()), "`bowline resume` on its run, which writes it anew")
+            Error::run(path, format!("line {}: {e}", e.line()), "`bowline resume` on its run, which writes it again")
         })
     }
 }

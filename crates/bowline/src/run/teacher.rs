@@ -60,8 +60,8 @@ fn load(config: &Config, vocabulary: &Vocabulary) -> Result<Vec<LoadedModel>> {
         model.require_network("states that go along with the streams of a training")?;
         check_words(path, &model, vocabulary)?;
         if hashes.next().is_some_and(|hash| *hash != model.mark()) {
-            let problem = "this teacher has other weights than when the run began";
-            return Err(Error::model(path, "weights", problem, "bring back the old model, or start a new run"));
+            let problem = "this teacher's weights have changed since the run began";
+            return Err(Error::model(path, "weights", problem, "restore the old model, or start a new run"));
         }
         Ok(model)
     };
@@ -78,7 +78,7 @@ fn check_words(path: &Path, teacher: &LoadedModel, vocabulary: &Vocabulary) -> R
         Some(word) => format!("this teacher knows the word `{word}`, which the text does not have"),
         None => "this teacher has the words of the text in another order".to_owned(),
     };
-    let advice = "a teacher that was trained on the same text with the same settings of the vocabulary";
+    let advice = "a teacher trained on the same text with the same vocabulary settings";
     Err(Error::model(path, "vocabulary", problem, advice))
 }
 
@@ -148,7 +148,7 @@ impl Teachers {
 impl Teacher {
     /// What it says after each word of the window that it read last.
     fn distributions(&self, (steps, batch): (usize, usize), tau: f32, out: &mut [f32]) {
-        self.network.distributions(&self.params, self.network.hidden(steps, batch), tau, out);
+        self.network.distributions(&self.params, self.network.outlook(steps, batch), tau, out);
     }
 }
 
@@ -254,6 +254,6 @@ mod tests {
         let other = model(place.path(), "other", 1, &words.replace("b\n", "x\n"));
         assert!(refused(&[&other], None).contains("knows the word `x`, which the text does not have"));
         let fits = model(place.path(), "fits", 1, &words);
-        assert!(refused(&[&fits], Some("0")).contains("other weights than when the run began"));
+        assert!(refused(&[&fits], Some("0")).contains("weights have changed since the run began"));
     }
 }

@@ -7,7 +7,7 @@ use super::log::Log;
 use super::summary::{Summary, Timing};
 use super::teacher::{self, Teachers};
 use super::true_targets::TrueTargets;
-use super::{check_length, describe, finish, kneser_ney, open_corpus, require_memory, rewrite, setup};
+use super::{check_length, describe, finish, init, kneser_ney, open_corpus, require_memory, rewrite, setup};
 use crate::batch::{Streams, Window};
 use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
@@ -82,7 +82,7 @@ pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watc
     let corpus = open_corpus(&config.data)?;
     check_length(config, &corpus)?;
     require_memory(config, corpus.vocabulary.len())?;
-    let config = &teacher::recorded(config, &corpus.vocabulary)?;
+    let config = &init::recorded(&teacher::recorded(config, &corpus.vocabulary)?, &corpus.vocabulary)?;
     folder.create()?;
     let _lock = folder.lock()?;
     watch.begin(folder.dir())?;
@@ -110,7 +110,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
         // Damaged, it must not become the previous one in place of the good one that is used.
         atomic::set_aside(folder.last_checkpoint())?;
-        watch.notice(&format!("going on from the checkpoint before the last one, because of this:\n{error}"));
+        watch.notice(&format!("using the previous checkpoint, because the last one cannot be read:\n{error}"));
     }
     if restored.is_none() {
         folder.require_nothing_to_lose()?;
@@ -168,6 +168,7 @@ impl<'a> Trainer<'a> {
                 let position =
                     Position { epoch: 1, first_epoch: 1, data_sha256: hashes(corpus), ..Position::default() };
                 let mut params = setup::initial(config, corpus.vocabulary.len());
+                init::begin(config, &corpus.vocabulary, &mut params)?;
                 setup::constrain(config, &compute, &mut params);
                 if config.network.topics {
                     let (ids, eos, vocab) = (&corpus.train.ids, corpus.vocabulary.eos(), corpus.vocabulary.len());

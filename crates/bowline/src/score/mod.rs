@@ -1,9 +1,9 @@
-//! A trained model at work on sentences: how likely are they, and how might they go on?
+//! Sentences: how likely are they, and how do they continue?
 //!
-//! A *sentence* is what a line of text holds. It is read as it stood in training: an `<eos>` comes before its first word,
+//! A *sentence* is a line of text. It is read as in training: an `<eos>` comes before its first word,
 //! and the `<eos>` after its last word is predicted like a word. What the network knows after some words is a *memory*;
-//! a sentence starts from the empty one, or where another one ended. A *passage* is some words to be read from a memory
-//! on, with questions about what comes next. The [`Reader`] reads many passages side by side; scoring
+//! a sentence starts from the empty one, or from that of another sentence. A *passage* is some words to read after a memory,
+//! with questions about what comes next. The [`Reader`] reads many passages side by side; scoring
 //! ([`Reader::score`]) and generating ([`Reader::tell`]) are made of that.
 //!
 //! Invariant: what is said about a passage does not depend, in any bit, on the passages it was read together with, on

@@ -141,7 +141,7 @@ impl<R: BufRead> List<R> {
                 return Err(Error::corpus_line(path, number, "the line has no utterance id", advice));
             };
             if !super::nbest::is_key(key) {
-                let problem = format!("`{key}` is no utterance and number such as `utt-1`");
+                let problem = format!("`{key}` is not a key such as `utt-1`");
                 return Err(Error::corpus_line(path, number, problem, advice));
             }
             let model = reader.model();

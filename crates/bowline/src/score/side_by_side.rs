@@ -133,7 +133,7 @@ impl Read for SideBySide {
 
     fn distributions(&mut self, memories: &[&Memory]) -> Vec<f32> {
         let states = memories.iter().filter_map(|memory| memory.state());
-        let h: Vec<f32> = states.flat_map(|state| self.network.hidden_of(&self.params, state)).collect();
+        let h: Vec<f32> = states.flat_map(|state| self.network.outlook_of(&self.params, state)).collect();
         let mut out = vec![0.0; memories.len() * self.params.spec().vocab];
         self.network.distributions(&self.params, &h, 1.0, &mut out);
         out

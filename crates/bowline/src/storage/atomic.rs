@@ -73,7 +73,7 @@ pub fn read_newest<T>(
     Err(Error::run(
         path,
         format!("neither this file nor the previous one can be used:\n  {}\n  {}", indented(first), indented(second)),
-        "bring one of them back from a copy, or start from the beginning in another folder",
+        "restore one of them from a copy, or start again in another folder",
     ))
 }
 
@@ -376,7 +376,7 @@ mod tests {
             "DIR/file: neither this file nor the previous one can be used:\n  \
              DIR/file: cannot read: No such file or directory (os error 2)\n  \
              DIR/file.previous: text: bad\n      try: do better\n  \
-             try: bring one of them back from a copy, or start from the beginning in another folder"
+             try: restore one of them from a copy, or start again in another folder"
         );
     }
 }

@@ -146,7 +146,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         // A folder is opened too: the system's own error says what it is.
         return File::open(path);
     }
-    Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file but a pipe or a device"))
+    Err(io::Error::new(ErrorKind::InvalidInput, "it is a pipe or a device, not a regular file"))
 }
 
 /// Reads a whole file of at most `limit` bytes.
@@ -156,7 +156,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(Error::io(path, "read"))?;
     if bytes.len() as u64 > limit {
         let problem = format!("the file has more than {limit} bytes, which no such file has");
-        return Err(Error::run(path, problem, "put back the file that was there"));
+        return Err(Error::run(path, problem, "restore the original file"));
     }
     Ok(bytes)
 }
@@ -188,7 +188,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     String::from_utf8(read(path, limit)?).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
-        Error::run(path, format!("line {line}: it is not UTF-8"), "put back the file that was there")
+        Error::run(path, format!("line {line}: it is not UTF-8"), "restore the original file")
     })
 }
 
@@ -252,10 +252,10 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
         assert!(read_stream(&link).unwrap_err().to_string().contains("a device"));
-        assert!(read(&link, 1 << 20).unwrap_err().to_string().contains("no regular file"));
+        assert!(read(&link, 1 << 20).unwrap_err().to_string().contains("not a regular file"));
         let pipe = dir.path().join("pipe");
         if std::process::Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
-            assert!(read(&pipe, 1 << 20).unwrap_err().to_string().contains("no regular file"));
+            assert!(read(&pipe, 1 << 20).unwrap_err().to_string().contains("not a regular file"));
         }
     }
 

@@ -1,8 +1,9 @@
 //! Files that are written whole or not at all, and read strictly.
 //!
 //! [`atomic`] replaces a file in one step, so that a kill or a full disk at any instant leaves either the old contents
-//! or the new ones; [`new_folder`] does so for a whole folder. All of it goes through [`files`]. [`tensor_file`] is the file format for weights and checkpoints: named `f32` tensors with a content
-//! hash, readable by every tool that reads safetensors. `strict_json` reads JSON objects without forgiving anything.
+//! or the new ones; [`new_folder`] does so for a whole folder. Everything goes through [`files`]. [`tensor_file`] is the file
+//! format for weights and checkpoints: named `f32` tensors with a content hash, readable by every tool that reads
+//! safetensors. `strict_json` reads JSON objects strictly.
 
 pub mod atomic;
 pub mod files;

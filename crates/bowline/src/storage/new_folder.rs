@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub fn create<T>(dir: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     if dir.is_file() || std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
         let advice = "an --out that does not exist yet, or an empty folder";
-        return Err(Error::run(dir, "there is something here already", advice));
+        return Err(Error::run(dir, "something is already here", advice));
     }
     if let Some(above) = dir.parent().filter(|above| !above.as_os_str().is_empty()) {
         files::create_dir_all(above).map_err(Error::io(above, "create the folder"))?;
@@ -61,7 +61,7 @@ mod tests {
             create(&path, whole).unwrap();
             assert_eq!(names(&dir.path().join("above")), ["model"]);
             assert_eq!(names(&path), ["one"]);
-            assert!(create(&path, |_| Ok(())).unwrap_err().to_string().contains("something here already"));
+            assert!(create(&path, |_| Ok(())).unwrap_err().to_string().contains("something is already here"));
             // An empty folder is as good as none.
             fs::remove_file(path.join("one")).unwrap();
         }

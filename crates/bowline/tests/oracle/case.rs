@@ -1,6 +1,7 @@
 //! Random but repeatable models, windows, states and masks for tests. Weights and states are values that f32 holds
 //! exactly, so that an f32 implementation can start from the very same numbers.
 
+use super::pointer::Carried;
 use super::{Augment, Masks, Output, Pass, State, Window};
 use bowline::spec::{ModelSpec, Unit};
 
@@ -21,6 +22,8 @@ pub struct Case {
     pub activity: [f64; 2],
     /// Features of the words, or none.
     pub features: Vec<Vec<f64>>,
+    /// What a pointer remembers of each stream, or nothing.
+    pub pointed: Vec<Carried>,
 }
 
 impl Case {
@@ -49,7 +52,16 @@ impl Case {
             let layers: Vec<Vec<f64>> = spec.layers.iter().map(|layer| mask(layer.units)).collect();
             Masks::held(steps, &input, &layers)
         });
-        Case { spec: spec.clone(), params, window, state, masks, activity: [0.0; 2], features: Vec::new() }
+        Case {
+            spec: spec.clone(),
+            params,
+            window,
+            state,
+            masks,
+            activity: [0.0; 2],
+            features: Vec::new(),
+            pointed: Vec::new(),
+        }
     }
 
     /// The pass over the window.
@@ -62,6 +74,7 @@ impl Case {
             augment,
             activity: self.activity,
             features: &self.features,
+            pointed: &self.pointed,
         }
     }
 

@@ -5,7 +5,7 @@ use super::layout::Layout;
 
 /// What the classifier and the loss computed at one position.
 pub struct Prediction {
-    h: Vec<f64>,
+    pub h: Vec<f64>,
     target: u32,
     /// `z = W h + b`.
     pub logits: Vec<f64>,

@@ -23,13 +23,15 @@
 pub mod case;
 pub mod layout;
 pub mod loss;
+pub mod pointer;
 pub mod sgd;
 pub mod topics;
 pub mod unit;
 
 use bowline::spec::{LayerSpec, ModelSpec};
 use layout::Layout;
-use loss::Prediction;
+use loss::{Prediction, log_softmax};
+use pointer::{Carried, Pointed};
 use unit::{Product, Read, Step, activation, slope, sum, times};
 
 /// The words of one window, `(t, b)` at `t * batch + b`.
@@ -140,6 +142,8 @@ pub struct Pass<'a> {
     pub activity: [f64; 2],
     /// `[t * batch + b]`: features beside the word vectors and beside what the classifier sees; empty if there are none.
     pub features: &'a [Vec<f64>],
+    /// What a pointer remembers of each stream.
+    pub pointed: &'a [Carried],
 }
 
 /// Everything the forward pass computed.
@@ -148,6 +152,8 @@ struct Forward {
     steps: Vec<Vec<Box<dyn Step>>>,
     /// `[t * batch + b]`.
     predictions: Vec<Prediction>,
+    /// `[t * batch + b]`, where the model has a pointer.
+    pointers: Vec<Pointed>,
     /// `[t * batch + b]`: the last layer's output, with its mask, and the projection before its own.
     outputs: Vec<Vec<f64>>,
     projections: Vec<Option<(Product, Vec<f64>)>>,
@@ -160,9 +166,10 @@ impl Pass<'_> {
         let forward = self.forward(params, params);
         let positions = (self.window.steps * self.window.batch) as f64;
         let sum = |f: fn(&Prediction) -> f64| forward.predictions.iter().map(f).sum::<f64>();
+        let mixed: f64 = forward.pointers.iter().map(Pointed::ce).sum();
         Output {
             loss: self.total(&forward),
-            mean_ce: sum(|p| p.ce) / positions,
+            mean_ce: if forward.pointers.is_empty() { sum(|p| p.ce) / positions } else { mixed / positions },
             mean_kl: sum(|p| p.kl) / positions,
             logits: forward.predictions.iter().flat_map(|p| p.logits.iter().copied()).collect(),
             gradient: self.backward(params, &forward),
@@ -179,8 +186,11 @@ impl Pass<'_> {
     /// Equation 3.3, summed over the steps, mean over the streams.
     fn total(&self, forward: &Forward) -> f64 {
         let alpha = self.augment.map_or(0.0, |a| a.alpha());
-        let words = forward.predictions.iter().map(|p| p.ce + alpha * p.kl).sum::<f64>() / self.window.batch as f64;
-        words + self.activity_loss(forward)
+        let words: f64 = match forward.pointers.as_slice() {
+            [] => forward.predictions.iter().map(|p| p.ce + alpha * p.kl).sum(),
+            pointers => pointers.iter().map(Pointed::loss).sum(),
+        };
+        words / self.window.batch as f64 + self.activity_loss(forward)
     }
 
     fn activity_loss(&self, forward: &Forward) -> f64 {
@@ -264,7 +274,20 @@ impl Pass<'_> {
                 steps.push(column);
             }
         }
-        Forward { steps, predictions, outputs, projections, state }
+        let pointers = self.point(&layout, params, &predictions);
+        Forward { steps, predictions, pointers, outputs, projections, state }
+    }
+
+    /// The pointers, where the model has one: each sees what the classifier saw before.
+    fn point(&self, layout: &Layout, params: &[f64], predictions: &[Prediction]) -> Vec<Pointed> {
+        let Some(pointer) = self.spec.output.pointer else { return Vec::new() };
+        let h: Vec<Vec<f64>> = predictions.iter().map(|p| p.h.clone()).collect();
+        let one = |at: usize| {
+            let own = log_softmax(&predictions[at].logits)[self.window.targets[at] as usize].exp();
+            let carried = &self.pointed[at % self.window.batch];
+            Pointed::forward((layout, params), (self.window, carried, pointer.window), &h, (at, own))
+        };
+        (0..h.len()).map(one).collect()
     }
 
     /// Back through the window. No gradient leaves through the state that was carried in.
@@ -273,13 +296,21 @@ impl Pass<'_> {
         let mut gradient = vec![0.0; params.len()];
         // The loss is a mean over the streams, so each position counts 1/B.
         let weight = 1.0 / self.window.batch as f64;
+        // What the pointers of later positions do to each of them.
+        let h: Vec<Vec<f64>> = forward.predictions.iter().map(|p| p.h.clone()).collect();
+        let mut d_h = vec![vec![0.0; self.spec.width()]; h.len()];
+        for (at, pointed) in forward.pointers.iter().enumerate() {
+            pointed.backward((&layout, params), (&h, at, weight), &mut gradient, &mut d_h);
+        }
         for b in 0..self.window.batch {
             // The gradient by each layer's state, unmasked, that comes back from the next step.
             let nothing = |layer: &LayerSpec| vec![vec![0.0; layer.units]; layer.state().len()];
             let mut d_next: Vec<Vec<Vec<f64>>> = self.spec.layers.iter().map(nothing).collect();
             for t in (0..self.window.steps).rev() {
                 let at = t * self.window.batch + b;
-                let mut d_above = forward.predictions[at].backward(&layout, params, weight, &mut gradient);
+                let share = forward.pointers.get(at).map_or(1.0, Pointed::share);
+                let mut d_above = forward.predictions[at].backward(&layout, params, weight * share, &mut gradient);
+                add(&mut d_above, &d_h[at]);
                 // Features are constants.
                 d_above.truncate(self.spec.projected());
                 if let Some((product, y)) = &forward.projections[at] {

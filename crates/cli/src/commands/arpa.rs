@@ -1,16 +1,19 @@
 //! `bowline arpa`: n-gram models to and from ARPA files.
 
+use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, shell};
 use crate::screen::stdout;
 use crate::terminal::grouped;
 use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::NgramFolder;
-use bowline::ngram::arpa;
+use bowline::ngram::{NgramModel, arpa};
+use bowline::vocabulary::Vocabulary;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub struct ArpaOptions {
@@ -20,9 +23,9 @@ pub struct ArpaOptions {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Write an n-gram model as an ARPA file
+    /// Write an n-gram model, or a mixture of several, as an ARPA file
     Write(WriteOptions),
-    /// Make a model of an ARPA file
+    /// Import an ARPA file as a model
     Read(ReadOptions),
 }
 
@@ -32,6 +35,12 @@ struct WriteOptions {
     model: PathBuf,
     /// The file; compressed if its name ends in .gz
     file: PathBuf,
+    /// Mix in another n-gram model; may be given several times
+    #[arg(long = "with", value_name = "MODEL")]
+    others: Vec<PathBuf>,
+    /// Mixture weights, comma-separated [default: those that `eval --tune` found]
+    #[arg(long, value_name = "W,W..", value_delimiter = ',')]
+    weights: Option<Vec<f64>>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -41,10 +50,10 @@ struct WriteOptions {
 struct ReadOptions {
     /// The ARPA file, compressed or not
     file: PathBuf,
-    /// The model's folder, which must not hold anything yet
+    /// The model's folder; it must be new or empty
     #[arg(long, value_name = "MODELDIR")]
     out: PathBuf,
-    /// Its text was lower-cased and split from punctuation, so do the same to what it is used on
+    /// Lower-case text for this model and split words from their punctuation
     #[arg(long)]
     tokenize: bool,
     /// Print one JSON object
@@ -60,12 +69,17 @@ pub fn run(options: &ArpaOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn write(options: &WriteOptions) -> anyhow::Result<ExitCode> {
-    let loaded = LoadedModel::load(&options.model)?;
-    let model = loaded.require_ngrams()?;
-    arpa::save(&options.file, model, &loaded.vocabulary)?;
+    let (model, vocabulary, weights) = match options.others.is_empty() && options.weights.is_none() {
+        true => {
+            let loaded = LoadedModel::load(&options.model)?;
+            (Arc::clone(loaded.require_ngrams()?), loaded.vocabulary, vec![1.0])
+        }
+        false => mixture(options)?,
+    };
+    arpa::save(&options.file, &model, &vocabulary)?;
     let ngrams = model.ngrams();
     if options.json {
-        print_json(&json!({"file": options.file, "order": model.order(), "ngrams": ngrams}))?;
+        print_json(&json!({"file": options.file, "order": model.order(), "ngrams": ngrams, "weights": weights}))?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(
@@ -76,6 +90,17 @@ fn write(options: &WriteOptions) -> anyhow::Result<ExitCode> {
         ngrams.len()
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The models as one, their words, and what each counts.
+fn mixture(options: &WriteOptions) -> anyhow::Result<(Arc<NgramModel>, Vocabulary, Vec<f64>)> {
+    let predictor = PredictorOptions { weights: options.weights.clone(), ..PredictorOptions::default() };
+    let ensemble = Setup::known(&options.model, &options.others, &predictor, 1, None)?.ensemble;
+    let members =
+        ensemble.members().map(|(m, _)| m.require_ngrams().map(|m| &**m)).collect::<bowline::Result<Vec<_>>>()?;
+    let weights = ensemble.shares();
+    let model = NgramModel::interpolate(&members, &weights)?;
+    Ok((Arc::new(model), ensemble.model().vocabulary.clone(), weights))
 }
 
 fn read(options: &ReadOptions) -> anyhow::Result<ExitCode> {
@@ -94,7 +119,7 @@ fn read(options: &ReadOptions) -> anyhow::Result<ExitCode> {
         ngrams.len()
     )?;
     if model.vocabulary.unk().is_none() {
-        writeln!(out, "the model has no <unk>: it can only be used on texts of its own words")?;
+        writeln!(out, "the model has no <unk>: use it only on texts of its own words")?;
     }
     writeln!(out, "the model is in {}", shell(&options.out))?;
     writeln!(out, "next: bowline next {} \"the beginning of a sentence\"", shell(&options.out))?;

@@ -49,7 +49,7 @@ pub fn run(options: &BenchOptions, all: bool) -> anyhow::Result<ExitCode> {
     }
     medians.iter().try_for_each(describe)?;
     let taken = Isa::detect().name();
-    writeln!(stdout(), "{taken} is taken by itself: it is the widest this CPU has (`--isa` asks for another)")?;
+    writeln!(stdout(), "{taken} is the default: the widest this CPU has (change it with `--isa`)")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,4 +1,4 @@
-//! `bowline branch`: a new run that goes on from another one with other settings.
+//! `bowline branch`: continue from another run's checkpoint in a new run, with other settings.
 
 use super::train::report;
 use crate::interrupt::Interrupt;

@@ -1,4 +1,4 @@
-//! `bowline train --budget`: the best model for the time there is.
+//! `bowline train --budget`: the best model for the time available.
 
 use super::fit;
 use super::train::report;

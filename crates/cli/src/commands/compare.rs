@@ -21,7 +21,7 @@ pub struct CompareOptions {
     /// A model's folder, or a run's
     #[arg(value_name = "MODEL")]
     pub first: PathBuf,
-    /// The one to compare it with
+    /// The model to compare it with
     #[arg(value_name = "MODEL")]
     pub second: PathBuf,
     /// Beginnings of sentences

@@ -1,4 +1,4 @@
-//! `bowline data`: gets and checks the public corpora.
+//! `bowline data`: download, verify, split and inspect corpora.
 
 use super::print_json;
 use crate::options::{CorpusOptions, DataAction, DataOptions, SplitOptions, StatsOptions};
@@ -53,9 +53,9 @@ fn get(options: &CorpusOptions) -> anyhow::Result<ExitCode> {
         }
         // If no mirror has the file, the error says of each why.
         Progress::Failed { .. } => {}
-        Progress::Present { file } => note(format_args!("{file}: here already, and as it should be")),
+        Progress::Present { file } => note(format_args!("{file}: already here and verified")),
         Progress::Trying { url } => note(format_args!("asking {url}")),
-        Progress::Arrived { file } => note(format_args!("{file}: arrived, and as it should be")),
+        Progress::Arrived { file } => note(format_args!("{file}: downloaded and verified")),
     })?;
     bar.clear();
     if options.json {
@@ -153,7 +153,7 @@ fn verify(options: &CorpusOptions) -> anyhow::Result<ExitCode> {
         let mut out = stdout();
         for check in &checks {
             match &check.status {
-                FileStatus::Ok => writeln!(out, "{}: as it should be", check.name)?,
+                FileStatus::Ok => writeln!(out, "{}: verified", check.name)?,
                 FileStatus::Missing => writeln!(out, "{}: missing", check.name)?,
                 FileStatus::Differs { expected, found } => {
                     writeln!(

@@ -90,7 +90,7 @@ pub fn run(options: &DemoOptions) -> anyhow::Result<ExitCode> {
         match train(&options.out.join(model.name()), &config(options, model)?, session, &mut watch)? {
             Outcome::Finished(summary) => summaries.push((model, *summary)),
             Outcome::Stopped(_) => {
-                note(format_args!("go on with: bowline demo --out {}", shell(&options.out)));
+                note(format_args!("resume with: bowline demo --out {}", shell(&options.out)));
                 return Ok(ExitCode::from(130));
             }
         }
@@ -133,7 +133,7 @@ fn config(options: &DemoOptions, model: ModelKind) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Starts a run, or goes on with the one that an earlier demo left, if it has the same settings.
+/// Starts a run, or continues the one that an earlier demo left, if it has the same settings.
 fn train(dir: &Path, config: &Config, session: Session, watch: &mut Terminal) -> anyhow::Result<Outcome> {
     let folder = RunFolder::new(dir);
     if !folder.config().exists() {
@@ -141,7 +141,7 @@ fn train(dir: &Path, config: &Config, session: Session, watch: &mut Terminal) ->
     }
     anyhow::ensure!(
         Config::read(&folder.config())? == *config,
-        "{}: there is a run with other settings in this folder\n  try: --fresh to throw it away, or another --out",
+        "{}: this folder has a run with other settings\n  try: --fresh to throw it away, or another --out",
         dir.display()
     );
     if folder.summary().exists() {

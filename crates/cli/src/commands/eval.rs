@@ -1,4 +1,4 @@
-//! `bowline eval`: the perplexity of a model, with everything said that makes perplexities comparable.
+//! `bowline eval`: the perplexity of a model, with all that makes perplexities comparable.
 
 mod table;
 mod tuning;
@@ -25,31 +25,31 @@ use std::sync::Arc;
 
 #[derive(Args)]
 pub struct EvalOptions {
-    /// Folders of models or of runs; several are mixed
+    /// Models' folders, or runs'; several are mixed
     #[arg(required = true, value_name = "MODEL")]
     pub models: Vec<PathBuf>,
     /// ptb, wikitext-2, demo, a folder with train/valid/test files, a text file (taken whole, unless it is the run's
     /// own), or - for standard input [default: the text of the first MODEL's run]
     #[arg(long, value_name = "DIR|FILE|NAME")]
     pub data: Option<String>,
-    /// Which part of the corpus [default: test]
+    /// The part of the corpus [default: test]
     #[arg(long, value_enum)]
     pub split: Option<SplitOption>,
-    /// Cut the text into N streams: faster, but N-1 words lose their past; 1 is exact
+    /// Read the text as N streams: faster, but each stream starts without context; 1 is exact
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub streams: u32,
     #[command(flatten)]
     pub predictor: PredictorOptions,
-    /// Find the settings of what is asked for on the validation part, keep them beside the model, and report test
+    /// Tune the settings on the validation part, store them with the model, and report test
     #[arg(long, conflicts_with = "split")]
     pub tune: bool,
-    /// Time for the search of dynamic evaluation's settings, in seconds
+    /// Seconds for tuning dynamic evaluation
     #[arg(long, value_name = "N", default_value_t = 120)]
     pub tune_seconds: u64,
-    /// All ways of predicting in one table, each tuned on the validation part
+    /// Compare all ways of predicting in one table, each tuned on the validation part
     #[arg(long, conflicts_with_all = ["split", "tune"])]
     pub all: bool,
-    /// Also write the table to a file, as CSV or, with .json at the end, as JSON
+    /// Also write the table to FILE, as CSV or (*.json) JSON
     #[arg(long, value_name = "FILE", requires = "all")]
     pub out: Option<PathBuf>,
     #[command(flatten)]

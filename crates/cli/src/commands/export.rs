@@ -16,7 +16,7 @@ use std::process::ExitCode;
 pub struct ExportOptions {
     /// A model's folder, or a run's
     pub model: PathBuf,
-    /// The kind of file
+    /// Output format
     #[arg(long, value_enum)]
     pub to: Format,
     /// For onnx: what one call of the model reads [default: sequence]

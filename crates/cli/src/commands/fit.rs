@@ -1,4 +1,4 @@
-//! Settings that fit a text of one's own ([`bowline::run::fit`]), as options ask for them and in words.
+//! Settings that fit the user's text ([`bowline::run::fit`]): from the options, and as messages.
 
 use crate::options::TrainOptions;
 use crate::terminal::grouped;

@@ -1,4 +1,4 @@
-//! `bowline generate`: a text that goes on by itself.
+//! `bowline generate`: generate text.
 
 use super::predictor::{PredictorOptions, Setup};
 use super::{print_json, printable};
@@ -21,34 +21,34 @@ use std::process::ExitCode;
 pub struct GenerateOptions {
     /// A model's folder, or a run's
     pub model: PathBuf,
-    /// The beginning of the first sentence
+    /// Beginning of the text
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub prompt: String,
-    /// Words to draw at most
+    /// Maximum number of words
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub words: u32,
     /// The same seed gives the same text
     #[arg(long, default_value_t = 1, value_parser = seed())]
     pub seed: u64,
-    /// Below 1 likely words become likelier, above 1 less so; 0 takes the likeliest each time
+    /// Sampling temperature: below 1 is safer, above 1 more varied; 0 always takes the likeliest word
     #[arg(long = "temperature", id = "drawing", value_name = "T", default_value_t = 1.0, value_parser = temperature)]
     pub drawing: f64,
-    /// Draw from the K likeliest words only; 0 for all
+    /// Draw only from the K likeliest words; 0 for all
     #[arg(long, value_name = "K", default_value_t = 0)]
     pub top_k: usize,
-    /// Draw from the likeliest words only that together have the probability P
+    /// Draw only from the likeliest words that together have probability P
     #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = probability)]
     pub top_p: f64,
-    /// Let <unk> be drawn, too
+    /// Allow <unk>
     #[arg(long)]
     pub unk: bool,
-    /// Print the words as the model has them, instead of joining what its tokenizer parted
+    /// Print the model's tokens, without joining punctuation to words
     #[arg(long)]
     pub raw: bool,
-    /// Go on with the next sentence at <eos>, instead of ending there
+    /// Continue after <eos> with the next sentence
     #[arg(long)]
     pub through_eos: bool,
-    /// How many texts, each on lines of its own
+    /// Number of texts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub samples: u32,
     /// Mix in another model; may be given several times

@@ -1,4 +1,4 @@
-//! `bowline import`: a model's folder out of what PyTorch saved, or out of an ONNX file.
+//! `bowline import`: a model folder from PyTorch's weights, or from an ONNX file.
 
 use super::{print_json, shell};
 use crate::options::ModelName;
@@ -35,22 +35,22 @@ pub struct ImportOptions {
     /// The words, one per line, in the order of the word vectors
     #[arg(long, value_name = "FILE")]
     pub vocab: PathBuf,
-    /// The model's folder, which must not hold anything yet
+    /// The model's folder; it must be new or empty
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// What stands before every name in the file, such as `module.`
+    /// Prefix of every name in the file, such as `module.`
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub prefix: String,
-    /// A name in the file that is another one: encoder, rnn, projection, decoder, or a tensor such as decoder.weight
+    /// Rename a module (encoder, rnn, projection, decoder) or a tensor such as decoder.weight
     #[arg(long, value_name = "OURS=THEIRS")]
     pub map: Vec<String>,
     /// The kind of model [default: re or vd-lstm if it is like the paper's, tied or not, else lstm, gru or rnn]
     #[arg(long, value_parser = crate::options::networks())]
     pub model: Option<ModelName>,
-    /// What an nn.RNN computes
+    /// The activation of an nn.RNN
     #[arg(long, value_name = "NAME", default_value = "tanh", value_parser = ["tanh", "sigmoid", "relu"])]
     pub activation: String,
-    /// What is computed of the projection, an nn.Linear before the last one
+    /// The activation of the projection, an nn.Linear before the last one
     #[arg(long, value_name = "NAME", default_value = "linear", value_parser = ["linear", "tanh", "sigmoid", "relu"])]
     pub projection_activation: String,
     /// Lower-case text for this model and split words from their punctuation

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct ManOptions {
-    /// Write the pages of the program and of all its commands into this folder
+    /// Write the pages of all commands into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

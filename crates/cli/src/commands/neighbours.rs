@@ -22,7 +22,7 @@ pub struct NeighboursOptions {
     /// How many words to show
     #[arg(short, value_name = "N", default_value_t = 10)]
     pub k: usize,
-    /// By the classifier's vectors instead of the embedding's; a tied model has but one kind
+    /// Use the classifier's vectors instead of the embedding (untied models)
     #[arg(long)]
     pub classifier: bool,
     /// Print one JSON object

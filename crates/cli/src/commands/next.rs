@@ -6,7 +6,7 @@ use crate::options::Threads;
 use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::corpus::Phrase;
-use bowline::explain::{Explanation, TopicShare, explain};
+use bowline::explain::{Explanation, PointedWord, TopicShare, explain};
 use bowline::loaded_model::likeliest;
 use bowline::predictor::{Reads, check_logprobs};
 use clap::Args;
@@ -25,7 +25,7 @@ pub struct NextOptions {
     /// How many words to show
     #[arg(short, value_name = "N", default_value_t = 10)]
     pub k: usize,
-    /// Show why: the topics of the phrase, for a model that has them
+    /// Show the topics of the phrase, for a model with topics
     #[arg(long)]
     pub explain: bool,
     /// Mix in another model; may be given several times
@@ -83,9 +83,17 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
 /// Why these words, for people.
 fn show(explanation: &Explanation) -> anyhow::Result<()> {
     let mut out = stdout();
-    writeln!(out, "\nthe text is about")?;
+    if !explanation.topics.is_empty() {
+        writeln!(out, "\nthe text is about")?;
+    }
     for TopicShare { topic, share, words } in &explanation.topics {
         writeln!(out, "{:>4.0}%  topic {topic}: {}", 100.0 * share, printable(&words.join(", ")))?;
+    }
+    let Some(pointer) = &explanation.pointer else { return Ok(()) };
+    writeln!(out, "\nthe probability comes from\n{:>5.1}%  the softmax", 100.0 * pointer.softmax)?;
+    for PointedWord { word, back, share } in &pointer.words {
+        let ago = if *back == 1 { "the last word".to_owned() } else { format!("{back} words back") };
+        writeln!(out, "{:>5.1}%  {}, {ago}", 100.0 * share, printable(word))?;
     }
     Ok(())
 }

@@ -21,13 +21,13 @@ const CHUNK: usize = 512;
 pub struct PairsOptions {
     /// A model's folder, or a run's
     pub model: PathBuf,
-    /// Pairs, one a line: BLiMP's JSON, or `good<TAB>bad<TAB>category`; - is standard input
+    /// Pairs, one per line: BLiMP's JSON, or `good<TAB>bad<TAB>category`; - is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// What the categories are, in JSON: UID, linguistics_term, field or another key
+    /// The JSON key of the category: UID, linguistics_term, field or another
     #[arg(long, value_name = "KEY", default_value = "UID")]
     pub by: String,
-    /// Print each pair, too: category, log-probabilities of the good and the bad sentence, right or wrong
+    /// Also print each pair: category, log-probabilities of the good and the bad sentence, right or wrong
     #[arg(long)]
     pub each: bool,
     /// Mix in another model; may be given several times

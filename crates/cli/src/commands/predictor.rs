@@ -35,7 +35,7 @@ pub enum FormName {
 #[derive(Args, Default)]
 #[command(next_help_heading = "How to predict")]
 pub struct PredictorOptions {
-    /// The model as it was trained, without the n-grams, cache and dynamic evaluation that `train --budget` stored with it
+    /// Use the model as trained, without the n-grams, cache and dynamic evaluation stored by `train --budget`
     #[arg(long)]
     pub plain: bool,
     /// Use a neural cache
@@ -62,10 +62,10 @@ pub struct PredictorOptions {
     /// Learning rate of the updates
     #[arg(long, value_name = "X")]
     pub dynamic_rate: Option<f64>,
-    /// How strongly weights return to their trained values
+    /// How strongly the weights return to their trained values
     #[arg(long, value_name = "X")]
     pub dynamic_decay: Option<f64>,
-    /// What is added to the scale of the gradients, relative to its mean
+    /// Constant added to the scale of the gradients, relative to its mean
     #[arg(long, value_name = "X")]
     pub dynamic_epsilon: Option<f64>,
     /// Average N samples of Monte-Carlo dropout; 0 for none

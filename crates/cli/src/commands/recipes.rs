@@ -12,7 +12,7 @@ const PTB: (usize, f64) = (10_000, 929_589.0);
 
 #[derive(Args)]
 pub struct RecipesOptions {
-    /// Print this recipe, a name or a FILE.toml, as a file that `--model` takes
+    /// Print this recipe (a name or FILE.toml) as a file for `--model`
     pub name: Option<String>,
     /// Print one JSON object
     #[arg(long)]
@@ -43,10 +43,7 @@ pub fn run(options: &RecipesOptions) -> anyhow::Result<ExitCode> {
         let (name, title) = (&recipe.name, &recipe.about.title);
         writeln!(out, "{name:<15} {:>10.1}M {published:>13} {cost:>13.1}  {title}", parameters as f64 / 1e6)?;
     }
-    writeln!(
-        out,
-        "\nParameters and cost are for PTB's 10,000 words; of a recipe with sizes, those of its small network."
-    )?;
+    writeln!(out, "\nParameters and cost are for PTB's 10,000 words; for a recipe with sizes, its small network's.")?;
     writeln!(out, "next: bowline recipes NAME, bowline train --model NAME --data ptb --out runs/NAME")?;
     Ok(ExitCode::SUCCESS)
 }

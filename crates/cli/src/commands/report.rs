@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// What `bowline report` takes.
 #[derive(Args)]
 pub struct ReportOptions {
-    /// The runs' folders; runs that are not finished are shown as far as they are
+    /// The folders of the runs; unfinished runs are shown up to now
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// The folder for report.html, the figures (*.svg) and the tables (*.md, *.csv)

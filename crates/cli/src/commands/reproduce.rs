@@ -42,7 +42,7 @@ pub struct ReproduceOptions {
     /// Systems to run (table3): names of `bowline recipes`, rnn-lda+kn5+cache, 4-small-real [default: the paper's models]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
-    /// Runs of each cell, with seeds that follow each other [default: 3 for figure1, else 1]
+    /// Runs of each cell, with consecutive seeds [default: 3 for figure1, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
     /// Epochs other than the recipe's
@@ -51,13 +51,13 @@ pub struct ReproduceOptions {
     /// Cells to work on at the same time; they share the threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
-    /// Where the runs and the results go; a second call goes on where the first stopped
+    /// Where the runs and results go; a second call continues where the first stopped
     #[arg(long, value_name = "DIR", default_value = "runs/reproduce")]
     out: PathBuf,
     /// Show what would be run, and how long it would take
     #[arg(long)]
     dry_run: bool,
-    /// Run nothing; make tables and figures from what is there, however it was trained
+    /// Run nothing; make tables and figures from the runs that are there
     #[arg(long, conflicts_with = "dry_run")]
     no_run: bool,
     /// Phrases of your own beside the paper's (table4)
@@ -144,7 +144,10 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
     }
     if !options.no_run && !train(options, &cells)? {
         let name = experiment.name();
-        note(format_args!("go on with: bowline reproduce {name} --out {} (and the same options)", shell(&options.out)));
+        note(format_args!(
+            "resume with: bowline reproduce {name} --out {} (and the same options)",
+            shell(&options.out)
+        ));
         return Ok(ExitCode::from(130));
     }
     if !options.no_run {
@@ -234,7 +237,7 @@ fn train(options: &ReproduceOptions, cells: &[Cell]) -> anyhow::Result<bool> {
     Ok(!interrupt.asked())
 }
 
-/// Starts a cell, or goes on with it; one that is over is left as it is.
+/// Starts or continues a cell; a finished one is left as it is.
 fn one(out: &Path, cell: &Cell, session: Session, watch: &mut Terminal) -> bowline::Result<()> {
     let dir = out.join(&cell.folder);
     match cell.record(out)? {

@@ -1,4 +1,4 @@
-//! `bowline rescore`: n-best lists searched anew with a better language model.
+//! `bowline rescore`: rescore n-best lists with a better language model.
 
 use super::predictor::{PredictorOptions, Setup};
 use crate::options::Threads;
@@ -37,15 +37,15 @@ pub struct RescoreOptions {
     /// Acoustic costs, lines `utt-k cost`
     #[arg(long, value_name = "FILE")]
     pub acoustic: Option<PathBuf>,
-    /// The share of the model in the language model's cost, the rest being the old one's [default: 0.8, or 1 without old
+    /// Weight of this model against the old language model [default: 0.8, or 1 without old
     /// scores]
     #[arg(long, value_name = "W", value_parser = share)]
     pub lm_weight: Option<f64>,
-    /// What acoustic costs are multiplied with
+    /// Factor on the acoustic costs
     #[arg(long, value_name = "A", default_value_t = 0.1, value_parser = scale)]
     pub acoustic_scale: f64,
-    /// Added to the cost of each word that the model does not know; 0 lets them win [default: the logarithm of the
-    /// vocabulary's size: <unk> stands for as many words]
+    /// Added to the cost of each unknown word [default: the logarithm of the
+    /// vocabulary's size]
     #[arg(long, value_name = "X", value_parser = scale)]
     pub unk_penalty: Option<f64>,
     /// Read each utterance after the best hypothesis of the one before it
@@ -108,8 +108,9 @@ pub fn run(options: &RescoreOptions) -> anyhow::Result<ExitCode> {
         atomic::write(path, |out| out.write_all(answers.costs.as_bytes()))?;
     }
     note(format_args!(
-        "{} utterances, {} hypotheses; another one than the first is now the best for {}",
+        "{} utterance{}, {} hypotheses; the best changed for {}",
         grouped(answers.utterances),
+        if answers.utterances == 1 { "" } else { "s" },
         grouped(answers.hypotheses),
         grouped(answers.moved)
     ));

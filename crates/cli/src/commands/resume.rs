@@ -1,4 +1,4 @@
-//! `bowline resume`: goes on with a run.
+//! `bowline resume`: continues a run.
 
 use super::train::report;
 use crate::interrupt::Interrupt;

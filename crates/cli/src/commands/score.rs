@@ -24,23 +24,23 @@ const CHUNK: usize = 1024;
 pub struct ScoreOptions {
     /// A model's folder, or a run's
     pub model: PathBuf,
-    /// Texts, one sentence a line; - is standard input
+    /// Texts, one sentence per line; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub files: Vec<PathBuf>,
-    /// How to print the answers
+    /// Output format
     #[arg(long, value_enum, default_value = "text", default_value_if("json", ArgPredicate::IsPresent, "json"))]
     pub format: Format,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// Carry the state from line to line, instead of reading each line as the beginning of a text; with kaldi and rnnlm,
+    /// Carry the state from line to line instead of starting each line afresh; with kaldi and rnnlm,
     /// from the first hypothesis of an utterance to the next utterance
     #[arg(long)]
     pub carry: bool,
-    /// Sentences side by side; the result is the same with any number
+    /// Sentences per batch; results do not depend on it
     #[arg(long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub batch: u16,
-    /// Subtracted from the log-probability of each word that the model does not know: `ln N` if <unk> stands for N words
+    /// Subtract X from the log-probability of each unknown word; `ln N` if <unk> stands for N words
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     pub unk_penalty: f64,
     /// Mix in another model; may be given several times

@@ -1,4 +1,4 @@
-//! `bowline serve`: models over HTTP, with a page to play with.
+//! `bowline serve`: models over HTTP, with a web page.
 
 use super::predictor::{PredictorOptions, Setup};
 use crate::options::Threads;
@@ -19,34 +19,34 @@ pub struct ServeOptions {
     /// Models' folders, or runs'
     #[arg(required = true, value_name = "MODEL")]
     pub models: Vec<PathBuf>,
-    /// The port; 0 takes a free one
+    /// Port; 0 takes a free one
     #[arg(long, default_value_t = 8080)]
     pub port: u16,
-    /// The address to listen at; others than this machine's own need a key
+    /// Address to listen on; any but 127.0.0.1 and ::1 needs a key
     #[arg(long, default_value = "127.0.0.1")]
     pub host: String,
-    /// What clients must send as `Authorization: Bearer KEY`; other users of this machine can read it here
+    /// Key that clients send as `Authorization: Bearer KEY`; other users of this machine can see it in the process list
     #[arg(long, value_name = "KEY", conflicts_with = "api_key_file")]
     pub api_key: Option<String>,
     /// A file with the key
     #[arg(long, value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
-    /// A name of this machine that clients may use, besides its addresses and localhost
+    /// Another host name that clients may use for this machine
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
     /// Show the curves of the runs in this folder
     #[arg(long, value_name = "DIR")]
     pub runs: Option<PathBuf>,
-    /// Bytes that a request may have
+    /// Largest request body, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body_bytes)]
     pub max_body: usize,
-    /// Words that a request may have, prompts and answers together
+    /// Most words in a request, prompts and answers together
     #[arg(long, value_name = "N", default_value_t = Limits::default().tokens)]
     pub max_tokens: usize,
-    /// Requests that may wait; others are told to come back later
+    /// Most requests that may wait; further ones get a 503
     #[arg(long, value_name = "N", default_value_t = Limits::default().queue)]
     pub max_queue: usize,
-    /// Open connections; beyond, idle ones are closed
+    /// Most open connections; beyond that, idle ones are closed
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     pub max_connections: usize,
     /// Time for a request to arrive, head and body each
@@ -137,7 +137,9 @@ fn address(options: &ServeOptions) -> anyhow::Result<SocketAddr> {
     let found = (host, options.port).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     match found {
         Some(address) => Ok(address),
-        None => bail!("--host {}: this is no address of this machine\n  try: 127.0.0.1, ::1 or 0.0.0.0", options.host),
+        None => {
+            bail!("--host {}: this is not an address of this machine\n  try: 127.0.0.1, ::1 or 0.0.0.0", options.host)
+        }
     }
 }
 

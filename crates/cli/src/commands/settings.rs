@@ -11,13 +11,13 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct SettingsOptions {
-    /// Show the defaults of this network size
+    /// The network size whose defaults to show
     #[arg(long, value_enum, default_value = "small")]
     pub size: SizeName,
-    /// And of this model
+    /// The model whose defaults to show
     #[arg(long, value_parser = networks(), default_value = "real")]
     pub model: ModelName,
-    /// And of this corpus
+    /// The corpus whose defaults to show
     #[arg(long, value_name = "DIR|FILE|NAME", default_value = "ptb")]
     pub data: String,
     /// Print one JSON object

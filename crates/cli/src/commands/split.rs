@@ -1,4 +1,4 @@
-//! The text that `--data` and `--split` mean, in a model's own words.
+//! The text that `--data` and `--split` name, as ids of a model's vocabulary.
 
 use anyhow::bail;
 use bowline::corpus::{Corpus, Split, SplitName, find_split};

@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct TensorBoardOptions {
-    /// The folders of the runs, which are only read
+    /// The folders of the runs
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// The folder for the curves; each run gets one of its own name in it
+    /// Output folder, with a subfolder for each run
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// Print one JSON object

@@ -10,13 +10,15 @@ use anyhow::bail;
 use bowline::budget::Budget;
 use bowline::config::{Config, DataConfig, Precision, Size};
 use bowline::data;
+use bowline::loaded_model::LoadedModel;
+use bowline::model_folder::VOCABULARY;
 use bowline::recipes::Recipe;
 use bowline::run::fit::source;
 use bowline::run::{self, NgramConfig, Outcome, Session};
 use bowline_interop::tensorboard::TensorBoard;
 use bowline_kernels::Isa;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
@@ -41,7 +43,8 @@ pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
 /// The budget of a run that has one: asked for, or because nothing says what else to do.
 fn budgeted(options: &TrainOptions) -> Option<Budget> {
     let given = |key: &str| options.settings.iter().any(|s| s.split('=').next().is_some_and(|k| k.trim() == key));
-    let network = options.model.is_some() || options.size.is_some() || options.order.is_some();
+    let network =
+        options.model.is_some() || options.size.is_some() || options.order.is_some() || options.init.is_some();
     let length = options.epochs.is_some() || options.patience.is_some() || options.second_training || given("epochs");
     options.budget.or((!network && !length && options.prune.is_empty()).then_some(Budget::Auto))
 }
@@ -53,11 +56,16 @@ fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
         let option = if options.order.is_some() { "--order" } else { "--prune" };
         bail!("`{option}`: a network has no n-grams\n  try: `--model kn`, or leave it out");
     }
-    let recipe = Recipe::find(options.model.as_deref().unwrap_or("real"))?;
     let source = source(&options.data);
     // A folder with the files of a public corpus has the settings of that corpus, wherever it lies.
     let known = data::recognise(Path::new(&source)).map_or(source.as_str(), |corpus| corpus.name);
-    let mut config = recipe.config(options.size.map(Size::from), known)?;
+    let mut config = match &options.init {
+        Some(model) => begun_with(model, options.model.as_deref(), known)?,
+        None => {
+            let recipe = Recipe::find(options.model.as_deref().unwrap_or("real"))?;
+            recipe.config(options.size.map(Size::from), known)?
+        }
+    };
     config.data.source.clone_from(&source);
     config.epochs = options.epochs.unwrap_or(config.epochs);
     config.seed = options.seed.unwrap_or(config.seed);
@@ -66,15 +74,47 @@ fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
     if let Some(survey) = fit::data(options, &mut config.data, &mut notes)? {
         fit::network(options, &mut config, &survey, &mut notes);
     }
-    // Absolute, so that `resume` finds them from anywhere.
-    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
-    config.augment.teachers.extend(options.teachers.iter().map(absolute));
+    if let Some(model) = &options.init {
+        let folder = LoadedModel::load(model)?.folder;
+        config.data.vocabulary = absolute(&folder.join(VOCABULARY));
+        config.data.extend = true;
+    }
+    config.augment.teachers.extend(options.teachers.iter().map(|path| absolute(path)));
     let mut config = config.with(&options.settings)?;
     if options.second_training && config.second_training_epochs == 0 {
         config.second_training_epochs = config.epochs;
     }
     config.validate()?;
     Ok((config, notes))
+}
+
+/// Absolute, so that `resume` finds it from anywhere.
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).display().to_string()
+}
+
+/// The settings of a run that begins with a model: those of the model's own run, or of a recipe, for its network.
+fn begun_with(model: &Path, recipe: Option<&str>, data: &str) -> anyhow::Result<Config> {
+    let loaded = LoadedModel::load(model)?;
+    let spec = loaded.require_network("weights to begin with")?.spec();
+    let of_run = [model, model.parent().unwrap_or(model)].map(|folder| folder.join("config.toml"));
+    let mut config = match (recipe, of_run.iter().find(|path| path.is_file())) {
+        (None, Some(path)) => Config::read(path)?,
+        (recipe, _) => Recipe::find(recipe.unwrap_or(&loaded.kind))
+            .map_err(|error| {
+                let tip = "--model, for the settings of a training; the network is that of --init";
+                anyhow::anyhow!("{error}\n  try: {tip}")
+            })?
+            .config(None, data)?,
+    };
+    config.take_network(spec).map_err(|problem| {
+        anyhow::anyhow!("{}: this is {problem}\n  try: another --model, or none", model.display())
+    })?;
+    config.origin.clear();
+    config.data = DataConfig { tokenize: loaded.tokenize, ..DataConfig::default() };
+    config.start.model = absolute(model);
+    config.start.model_sha256.clear();
+    Ok(config)
 }
 
 /// The settings of an n-gram model. What only a network has is refused.
@@ -89,6 +129,7 @@ fn ngram_config(options: &TrainOptions) -> anyhow::Result<(NgramConfig, Vec<Stri
         ("--set", !options.settings.is_empty()),
         ("--tensorboard", options.tensorboard),
         ("--teacher", !options.teachers.is_empty()),
+        ("--init", options.init.is_some()),
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
         bail!(
@@ -134,7 +175,7 @@ pub fn report(folder: &Path, outcome: Outcome, json: bool) -> anyhow::Result<Exi
         }
         Outcome::Stopped(position) => {
             note(format_args!("saved at step {}, in epoch {}", position.step, position.epoch));
-            note(format_args!("go on with: bowline resume {run}"));
+            note(format_args!("resume with: bowline resume {run}"));
             return Ok(ExitCode::from(130));
         }
     }

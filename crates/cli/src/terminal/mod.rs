@@ -1,5 +1,6 @@
-//! What a person sees while a run goes on: bars that fit the terminal and leave nothing behind, plain lines in a pipe.
+//! Progress: bars that fit the terminal and leave nothing behind, plain lines in a pipe.
 
+mod target;
 pub mod width;
 
 use crate::interrupt::Interrupt;
@@ -20,7 +21,7 @@ const REDRAW: Duration = Duration::from_millis(150);
 const LINE: Duration = Duration::from_secs(30);
 
 /// All bars, one below the other. Lines appear above them.
-static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+static BARS: LazyLock<MultiProgress> = LazyLock::new(|| MultiProgress::with_draw_target(target::target()));
 
 /// A bar that is drawn where somebody looks.
 struct Drawn {
@@ -31,7 +32,7 @@ struct Drawn {
 impl Drawn {
     /// `None` in a pipe.
     fn new() -> Option<Drawn> {
-        let width = width::of_stderr()?;
+        let width = target::columns()?;
         let bar = BARS.add(ProgressBar::no_length());
         let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style);
@@ -40,7 +41,7 @@ impl Drawn {
 
     /// Shows the share that is done and the fields that fit beside it.
     fn draw(&self, share: f64, fields: &[(u8, String)]) {
-        let width = width::of_stderr().unwrap_or(self.width);
+        let width = target::columns().unwrap_or(self.width);
         let cells = (width / 6).clamp(6, 20);
         let done = (share.clamp(0.0, 1.0) * cells as f64) as usize;
         let bar = format!("[{}{}] ", "=".repeat(done), " ".repeat(cells - done));
@@ -152,7 +153,7 @@ impl Watch for Terminal {
                     ));
                 }
             }
-            Event::Resume { over: true, .. } => self.line("this run is over; its model is evaluated again"),
+            Event::Resume { over: true, .. } => self.line("this run is finished; its model is evaluated again"),
             Event::Resume { step, epoch, epochs, .. } => {
                 self.epochs = *epochs;
                 self.line(&format!("resuming in epoch {epoch}{} after {} steps", of(*epochs), grouped(*step as usize)));
@@ -245,6 +246,12 @@ pub fn note(line: fmt::Arguments<'_>) {
     // What is said may come out of a file: it must not command the terminal.
     let text = wrap(&harmless(&line.to_string()), width::of_stderr());
     BARS.suspend(|| drop(writeln!(std::io::stderr(), "{text}")));
+}
+
+/// A line in answer to Ctrl-C, in the place of the `^C` that a terminal shows.
+pub fn answer(line: fmt::Arguments<'_>) {
+    BARS.suspend(|| drop(width::of_stderr().map(|_| target::clear_line())));
+    note(line);
 }
 
 #[cfg(test)]

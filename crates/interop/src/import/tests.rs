@@ -162,7 +162,8 @@ fn every_unit_and_width_comes_back_with_the_same_bytes() {
     for ((model, unit), projected) in units.into_iter().flat_map(|unit| [(unit, false), (unit, true)]) {
         let place = Place::new();
         let projection = ProjectionSpec { width: 3, activation: Activation::Sigmoid, bias: true };
-        let output = OutputSpec { projection: projected.then_some(projection), tied: projected, bias: projected };
+        let output =
+            OutputSpec { projection: projected.then_some(projection), tied: projected, bias: projected, pointer: None };
         let layers = [5, 2].map(|units| LayerSpec::new(unit, units)).to_vec();
         let spec = ModelSpec { vocab: V, input: InputSpec { width: 3, topics: None }, layers, output };
         let mut params = Params::zeros(&spec);
@@ -384,7 +385,7 @@ fn what_bowline_s_models_cannot_be() {
         refused(|w| w.set("rnn.weight_ih_l0_reverse", &[12, 3])),
         about(
             "rnn.weight_ih_l0_reverse",
-            "it is of a layer that reads in both directions, which Bowline's models have not",
+            "it belongs to a bidirectional layer, which Bowline does not support",
             OTHER_MODEL
         )
     );
@@ -392,7 +393,7 @@ fn what_bowline_s_models_cannot_be() {
         refused(|w| w.set("rnn.weight_hr_l0", &[2, 3])),
         about(
             "rnn.weight_hr_l0",
-            "it is of an LSTM with a projection (`proj_size`), which Bowline's models have not",
+            "it belongs to an LSTM with a projection (`proj_size`), which Bowline does not support",
             OTHER_MODEL
         )
     );
@@ -464,7 +465,7 @@ fn vocabularies_and_folders_that_do_not_fit() {
     let message = place.import(|_| ()).unwrap_err().to_string();
     assert_eq!(
         message.replace(place.0.path().to_str().unwrap(), "DIR"),
-        "DIR/out: there is something here already\n  try: an --out that does not exist yet, or an empty folder"
+        "DIR/out: something is already here\n  try: an --out that does not exist yet, or an empty folder"
     );
     assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 1);
 }

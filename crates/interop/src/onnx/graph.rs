@@ -56,6 +56,9 @@ pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
     if spec.input.topics.is_some() {
         return Err("topics beside the word vectors".to_owned());
     }
+    if spec.output.pointer.is_some() {
+        return Err("a pointer to the last words".to_owned());
+    }
     spec.layers.iter().try_for_each(|layer| operator(layer).map(|_| ()))
 }
 

@@ -232,7 +232,12 @@ fn both_forms_computed_by_the_definition_agree_with_bowline() {
     for (i, unit) in units.into_iter().enumerate() {
         for (widths, projected) in [([4, 2], true), ([4, 4], true), ([2, 6], false)] {
             let projection = ProjectionSpec { width: 3, activation: activations[i], bias: i % 2 == 0 };
-            let output = OutputSpec { projection: projected.then_some(projection), tied: projected, bias: i % 2 == 1 };
+            let output = OutputSpec {
+                projection: projected.then_some(projection),
+                tied: projected,
+                bias: i % 2 == 1,
+                pointer: None,
+            };
             let layers = widths.map(|units| LayerSpec::new(unit, units)).to_vec();
             agrees(
                 &filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output }),
@@ -300,7 +305,7 @@ fn what_onnx_has_no_operator_for_is_refused() {
         (Unit::Lstm { coupled: true }, false, "coupled LSTM layers"),
         (Unit::Rnn { activation: Activation::Tanh }, true, "word vectors without a matrix"),
     ] {
-        let output = OutputSpec { projection: None, tied: false, bias: true };
+        let output = OutputSpec { projection: None, tied: false, bias: true, pointer: None };
         let layers = vec![LayerSpec { direct, ..LayerSpec::new(unit, D) }];
         let params = filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output });
         let dir = saved_as(&params, "any");

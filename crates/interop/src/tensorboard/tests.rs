@@ -276,7 +276,10 @@ fn trouble_is_told_once_and_the_run_goes_on() {
     }
     assert_eq!((other.0.len(), other.1), (1, 3));
     let said = other.0[0].replace(run.0.path().to_str().unwrap(), "DIR");
-    assert!(said.starts_with("the run goes on without curves for TensorBoard, because of this:\nDIR/tensorboard: cannot create the folder: "), "{said}");
+    assert!(
+        said.starts_with("the run continues without TensorBoard curves:\nDIR/tensorboard: cannot create the folder: "),
+        "{said}"
+    );
 
     // A log with an unfinished line is one that is being written; one with a strange line is none.
     let log = fs::read_to_string(run.path("events.jsonl")).unwrap();

@@ -192,9 +192,7 @@ impl Completion {
 pub async fn next_part(parts: &mut Receiver<Part>, deadline: Instant) -> Result<Part, Problem> {
     match timeout_at(deadline, parts.recv()).await {
         Ok(Some(part)) if part.is_sound() => Ok(part),
-        Ok(Some(_)) => {
-            Err(Problem::internal("the model gave something that is no probability; its weights are unsound"))
-        }
+        Ok(Some(_)) => Err(Problem::internal("the model gave an impossible probability; its weights are damaged")),
         Ok(None) => Err(Problem::internal("the engine has stopped")),
         Err(_) => Err(Problem::busy("the answer was not ready in time; ask for less, or try again later")),
     }

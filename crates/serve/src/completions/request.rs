@@ -65,7 +65,7 @@ impl Prompt {
             value.as_u64().filter(|&id| id < vocabulary as u64).map(|id| id as u32).ok_or_else(|| {
                 Problem::field(
                     "prompt",
-                    format!("{value} is no token of this model; they are the numbers below {vocabulary}"),
+                    format!("{value} is not a token of this model; tokens are numbers below {vocabulary}"),
                 )
             })
         };

@@ -21,7 +21,7 @@ const MOST_UNPACKED: u64 = 200;
 /// Nor are there so many lines without an n-gram one after the other.
 const MOST_IDLE_LINES: usize = 10_000;
 
-const WRITE_ANEW: &str = "write the file anew with the tool that made it, or bring it back from a copy";
+const WRITE_ANEW: &str = "write the file again with the tool that made it, or restore it from a copy";
 const CUT_OFF: &str = "the end of the file seems to be missing: copy it again";
 
 /// Reads an ARPA file, compressed or not.
@@ -153,7 +153,7 @@ impl<R: BufRead> Lines<'_, R> {
             found = match self.next()? {
                 Some(line) if self.number <= MOST_IDLE_LINES => line == "\\data\\",
                 _ => {
-                    let problem = "there is no line `\\data\\`: this is no ARPA file";
+                    let problem = "there is no line `\\data\\`: this is not an ARPA file";
                     let advice = "a file that SRILM, KenLM or `bowline arpa write` has written";
                     return Err(Error::corpus_line(self.path, self.number.max(1), problem, advice));
                 }
@@ -173,7 +173,7 @@ impl<R: BufRead> Lines<'_, R> {
                 .strip_prefix("ngram ")
                 .and_then(|rest| rest.split_once('='))
                 .and_then(|(length, count)| Some((length.trim().parse().ok()?, count.trim().parse().ok()?)))
-                .ok_or_else(|| self.wrong(format!("`{}` is no line like `ngram 1=10000`", printable(&line))))?;
+                .ok_or_else(|| self.wrong(format!("`{}` is not a line like `ngram 1=10000`", printable(&line))))?;
             let (length, count): (usize, usize) = (length, count);
             if length != announced.len() + 1 {
                 return Err(self.wrong(format!("`ngram {length}` is there instead of `ngram {}`", announced.len() + 1)));
@@ -294,7 +294,7 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     fn twice(&self, gram: &str) -> Error {
-        self.wrong(format!("`{}` is there a second time", printable(gram)))
+        self.wrong(format!("`{}` is there twice", printable(gram)))
     }
 
     /// A section of n-grams of two or more words.
@@ -341,7 +341,7 @@ impl<R: BufRead> Lines<'_, R> {
     fn level(&self, mut grams: Vec<Gram>, parents: usize, last: bool) -> Result<(Level, Vec<u32>)> {
         grams.sort_unstable_by_key(|gram| (gram.key, gram.line));
         if let Some(pair) = grams.windows(2).filter(|pair| pair[0].key == pair[1].key).min_by_key(|pair| pair[1].line) {
-            let problem = format!("this n-gram is there a second time, first on line {}", pair[0].line);
+            let problem = format!("this n-gram is a duplicate, first on line {}", pair[0].line);
             return Err(self.wrong_at(pair[1].line, problem));
         }
         let (mut level, mut first) = (Level::default(), Vec::with_capacity(parents + 1));

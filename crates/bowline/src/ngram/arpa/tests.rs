@@ -132,18 +132,18 @@ fn legitimate_differences_are_read() {
 
 #[test]
 fn broken_files_are_refused_at_their_line() {
-    let anew = "write the file anew with the tool that made it, or bring it back from a copy";
+    let anew = "write the file again with the tool that made it, or restore it from a copy";
     let cut = "the end of the file seems to be missing: copy it again";
     for (old, new, line, problem, advice) in [
         (
             "\\data\\",
             "\\date\\",
             25,
-            "there is no line `\\data\\`: this is no ARPA file",
+            "there is no line `\\data\\`: this is not an ARPA file",
             "a file that SRILM, KenLM or `bowline arpa write` has written",
         ),
-        ("ngram 1=5", "ngram 1 5", 3, "`ngram 1 5` is no line like `ngram 1=10000`", anew),
-        ("ngram 1=5", "ngram 1=-5", 3, "`ngram 1=-5` is no line like `ngram 1=10000`", anew),
+        ("ngram 1=5", "ngram 1 5", 3, "`ngram 1 5` is not a line like `ngram 1=10000`", anew),
+        ("ngram 1=5", "ngram 1=-5", 3, "`ngram 1=-5` is not a line like `ngram 1=10000`", anew),
         ("ngram 1=5\n", "", 3, "`ngram 2` is there instead of `ngram 1`", anew),
         ("ngram 2=5", "ngram 4=5", 4, "`ngram 4` is there instead of `ngram 2`", anew),
         ("ngram 1=5", "ngram 1=99999999999", 3, "99999999999 n-grams are more than this program reads", anew),
@@ -193,9 +193,9 @@ fn broken_files_are_refused_at_their_line() {
             anew,
         ),
         ("-0.6020600\ta\t-0.3010300", "-0.6\ta\u{a0}b", 11, "the word `a\\u{a0}b` contains white space", anew),
-        ("\tb\t-0.1760913", "\ta\t-0.1760913", 12, "`a` is there a second time", anew),
-        ("\t<unk>\n", "\t</s>\n", 10, "`</s>` is there a second time", anew),
-        ("\t<unk>\n", "\t<s>\n", 10, "`<s>` is there a second time", anew),
+        ("\tb\t-0.1760913", "\ta\t-0.1760913", 12, "`a` is there twice", anew),
+        ("\t<unk>\n", "\t</s>\n", 10, "`</s>` is there twice", anew),
+        ("\t<unk>\n", "\t<s>\n", 10, "`<s>` is there twice", anew),
         (
             "\t<unk>\n",
             "\t<eos>\n",
@@ -218,7 +218,7 @@ fn broken_files_are_refused_at_their_line() {
             "make the model with a tool that marks the beginnings and ends of sentences",
         ),
         ("\ta b\t-0.2", "\ta c\t-0.2", 17, "the word `c` is not among the single words", anew),
-        ("\ta b\t-0.2", "\tb a\t-0.2", 19, "this n-gram is there a second time, first on line 17", anew),
+        ("\ta b\t-0.2", "\tb a\t-0.2", 19, "this n-gram is a duplicate, first on line 17", anew),
         ("\ta b\t-0.2", "\ta <s>\t-0.2", 17, "`<s>` stands where no sentence can begin", anew),
         ("\ta b\t-0.2", "\t</s> b\t-0.2", 17, "`</s>` stands where no sentence can end", anew),
         ("\ta b </s>", "\tb b </s>", 23, "its context `b b` is not among the 2-grams", anew),

@@ -60,9 +60,9 @@ impl Layout {
             return Err(wrong("it does not begin with `{`".to_owned()));
         }
         let text = std::str::from_utf8(header)
-            .map_err(|error| wrong(format!("it is not UTF-8 from byte {} on", error.valid_up_to())))?;
+            .map_err(|error| wrong(format!("not UTF-8 from byte {} on", error.valid_up_to())))?;
         let Pairs(entries) = serde_json::from_str::<Pairs<Pairs<Field>>>(text)
-            .map_err(|error| wrong(format!("it is not as it should be: {error}")))?;
+            .map_err(|error| wrong(format!("it is damaged: {error}")))?;
 
         let mut layout =
             Layout { metadata: BTreeMap::new(), tensors: Vec::with_capacity(entries.len()), places: HashMap::new() };
@@ -131,7 +131,7 @@ fn placed(path: &Path, name: String, fields: Vec<(String, Field)>, accepted: Acc
             ("shape", Field::Numbers(sizes)) => shape = Some(sizes),
             ("data_offsets", Field::Numbers(numbers)) => offsets = Some(numbers),
             ("dtype" | "shape" | "data_offsets", _) => return Err(wrong(format!("`{key}` is of the wrong kind"))),
-            _ => return Err(wrong(format!("`{}` is no key of a tensor", printable(&key)))),
+            _ => return Err(wrong(format!("`{}` is not a key of a tensor", printable(&key)))),
         }
     }
     let missing = |key: &str| wrong(format!("`{key}` is missing"));

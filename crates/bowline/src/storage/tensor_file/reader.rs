@@ -159,7 +159,7 @@ impl TensorFile {
                     &self.path,
                     format!("metadata `{HASH_KEY}`"),
                     "the content hash is missing, so the contents cannot be checked",
-                    "use the file as Bowline wrote it; other tools drop the hash when they save a file anew",
+                    "use the file as Bowline wrote it; other tools drop the hash when they save a file",
                 )),
             };
         };

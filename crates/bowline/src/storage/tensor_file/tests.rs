@@ -214,7 +214,7 @@ fn a_flipped_bit_in_the_data_and_in_the_metadata() {
     );
     assert_eq!(
         changed(br#""epoch":"#, br#""valid":"#),
-        "F: header: it is not as it should be: `__metadata__`: the key `valid` is there twice at line 1 column 120"
+        "F: header: it is damaged: `__metadata__`: the key `valid` is there twice at line 1 column 120"
     );
 }
 
@@ -224,7 +224,7 @@ fn a_missing_hash_is_the_caller_s_choice() {
     assert_eq!(
         parse(bytes.clone()).unwrap_err().to_string(),
         "F: metadata `bowline.sha256`: the content hash is missing, so the contents cannot be checked\n  \
-         try: use the file as Bowline wrote it; other tools drop the hash when they save a file anew"
+         try: use the file as Bowline wrote it; other tools drop the hash when they save a file"
     );
     let file = TensorFile::parse("F", bytes, ContentHash::IfPresent).unwrap();
     assert_eq!((file.shape("x"), file.content_hash()), (Some([1].as_slice()), None));
@@ -249,8 +249,8 @@ fn headers_that_are_no_object() {
     assert_eq!(damaged_header("", 0), "F: header: it does not begin with `{`");
     assert_eq!(damaged_header("[]", 0), "F: header: it does not begin with `{`");
     assert_eq!(damaged_header(" {}", 0), "F: header: it does not begin with `{`");
-    assert_eq!(damaged(parse(b"\x02\0\0\0\0\0\0\0{\xff".to_vec())), "F: header: it is not UTF-8 from byte 1 on");
-    let start = "F: header: it is not as it should be: ";
+    assert_eq!(damaged(parse(b"\x02\0\0\0\0\0\0\0{\xff".to_vec())), "F: header: not UTF-8 from byte 1 on");
+    let start = "F: header: it is damaged: ";
     let after = |header: &str| damaged_header(header, 0).strip_prefix(start).unwrap().to_owned();
     assert_eq!(after("{"), "EOF while parsing an object at line 1 column 1");
     assert_eq!(after("{} x"), "trailing characters at line 1 column 4");
@@ -299,7 +299,7 @@ fn tensors_that_are_badly_described() {
     assert_eq!(header(r#""dtype":"F32","shape":[2]"#), "F: tensor `x`: `data_offsets` is missing");
     assert_eq!(header(r#""dtype":[2]"#), "F: tensor `x`: `dtype` is of the wrong kind");
     assert_eq!(header(r#""shape":"[2]""#), "F: tensor `x`: `shape` is of the wrong kind");
-    assert_eq!(header(r#""stride":[2]"#), "F: tensor `x`: `stride` is no key of a tensor");
+    assert_eq!(header(r#""stride":[2]"#), "F: tensor `x`: `stride` is not a key of a tensor");
 
     let placed =
         |shape: &str, offsets: &str| header(&format!(r#""dtype":"F32","shape":{shape},"data_offsets":{offsets}"#));

@@ -60,7 +60,7 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
         need_scale(&first, Some(&text), &setup.team, setup.isa)?;
     }
     let (team, isa) = (Arc::clone(&setup.team), setup.isa);
-    let source = first.source(&team, isa).ok_or_else(|| anyhow::anyhow!("the first MODEL is no network"))?;
+    let source = first.source(&team, isa).ok_or_else(|| anyhow::anyhow!("the first MODEL is not a network"))?;
     let progress = Bar::new();
     let mut show = |what: &str, share: f64| {
         progress.show(what, share);
@@ -213,7 +213,7 @@ pub fn run(options: &EvalOptions, mut setup: Setup) -> anyhow::Result<ExitCode> 
         ..PredictorTable::default()
     };
     if let Err(error) = table.save(&PredictorTable::place(&model.folder)) {
-        note(format_args!("the table could not be kept for the run's report: {error}"));
+        note(format_args!("the table could not be saved for the run's report: {error}"));
     }
     show_table(options, &model.folder, &table)
 }
@@ -234,7 +234,7 @@ fn keep(setup: &mut Setup, valid_sha256: &str, ways: &[NeuralSettings; 5]) {
 
 fn save(stored: &TunedSettings, folder: &Path) {
     if let Err(error) = stored.save(folder) {
-        note(format_args!("the settings could not be kept for the next time: {error}"));
+        note(format_args!("the settings could not be saved: {error}"));
     }
 }
 

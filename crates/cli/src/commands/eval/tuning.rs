@@ -1,4 +1,4 @@
-//! `bowline eval --tune`: the settings of what is asked for, found on the validation part and kept beside the model.
+//! `bowline eval --tune`: tune settings on the validation part and store them with the model.
 
 use super::EvalOptions;
 use crate::commands::predictor::{Setup, need_scale};
@@ -16,8 +16,8 @@ use std::time::Duration;
 pub fn run(options: &EvalOptions, setup: &mut Setup, source: &Source, valid: &Split) -> anyhow::Result<f64> {
     let asked = &options.predictor;
     if !asked.any() && options.models.len() == 1 {
-        let advice = "say what to tune: --cache, --dynamic, --mc N, --temperature tuned, --recency, several models, or use --all";
-        return Err(Error::config("tune", "there is nothing to tune about one model as it was trained", advice).into());
+        let advice = "choose what to tune: --cache, --dynamic, --mc N, --temperature tuned, --recency, several models, or use --all";
+        return Err(Error::config("tune", "a single model as trained has nothing to tune", advice).into());
     }
     let models: Vec<_> = setup.ensemble.members().map(|(model, _)| Arc::clone(model)).collect();
     for (i, model) in models.iter().enumerate() {
@@ -54,7 +54,7 @@ pub fn run(options: &EvalOptions, setup: &mut Setup, source: &Source, valid: &Sp
         if let Some(stored) = stored
             && let Err(error) = stored.save(&model.folder)
         {
-            note(format_args!("the settings could not be kept for the next time: {error}"));
+            note(format_args!("the settings could not be saved: {error}"));
         }
     }
     Ok(perplexity(&p))

@@ -212,7 +212,7 @@ pub fn need_scale(model: &LoadedModel, data: Option<&Source>, team: &Arc<Team>, 
             progress.clear();
             let Some(scale) = scale else { return Ok(()) };
             if let Err(error) = scale.save(&model.folder, &mark, &train.sha256) {
-                note(format_args!("the scale of the gradients could not be kept for the next time: {error}"));
+                note(format_args!("the scale of the gradients could not be saved: {error}"));
             }
             scale
         }

@@ -1,4 +1,4 @@
-//! The formats of `bowline score`: our own for people and for programs, and those of the tools around us.
+//! The output formats of `bowline score`: Bowline's own and those of other tools.
 
 use bowline::score::{Scored, Sentence, Surprisal};
 use bowline::vocabulary::{EOS, UNK, Vocabulary};
@@ -12,7 +12,7 @@ use std::path::Path;
 /// How scores are printed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people: log-probability, perplexity and each word's share, a line per sentence
+    /// Readable: log-probability, perplexity and each word, one line per sentence
     Text,
     /// One object a line: {"words":[..],"logprobs":[..],"logprob":..}, natural logarithms, <eos> last
     Json,
