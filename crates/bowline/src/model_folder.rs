@@ -16,7 +16,6 @@ mod ngram_files;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -155,7 +154,7 @@ pub fn resolve(path: impl AsRef<Path>) -> Result<PathBuf> {
 
 /// Leaves a file alone that is already as it should be.
 fn write_if_other(path: &Path, text: &str) -> Result<()> {
-    if fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()) {
+    if files::read(path, text.len() as u64).is_ok_and(|bytes| bytes == text.as_bytes()) {
         return Ok(());
     }
     atomic::write(path, |out| out.write_all(text.as_bytes()))

@@ -4,9 +4,10 @@
 //! A recipe says what it is (`title`, `about`, `source`, `published`) and changes the settings it needs (`[settings]`, by the
 //! names that `--set` takes). What it does not mention is as in the paper's small network without dropout.
 
-use crate::config::{Config, ModelKind, Size, nearest, preset};
+use crate::config::{Config, LONGEST_CONFIG, ModelKind, Size, nearest, preset};
 use crate::error::{Error, Result};
 use crate::model::KeepProb;
+use crate::storage::files;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::Table;
@@ -98,7 +99,7 @@ impl Recipe {
         }
         let path = Path::new(name);
         if path.extension().is_some_and(|extension| extension == "toml") {
-            let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+            let text = files::read_text(path, LONGEST_CONFIG)?;
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if KNOWN.iter().any(|(known, _)| *known == stem) {
                 let problem = format!("`{stem}` is the name of a recipe that comes with the program");

@@ -26,6 +26,10 @@ fn files_without_an_end_and_pipes_are_refused() {
     zero("run/best/tuned.json");
     let mut eval = bowline(["eval", "--threads", "1", "--cache", "--data"]);
     refused(eval.arg(place.path("corpus")).arg(&run), "DIR/run/best/tuned.json");
+    zero("endless.toml");
+    let mut recipe = bowline(["train", "--threads", "1", "--data"]);
+    recipe.arg(place.path("corpus")).arg("--model").arg(place.path("endless.toml")).arg("--out").arg(place.path("new"));
+    refused(&mut recipe, "DIR/endless.toml");
     zero("run/summary.json");
     refused(bowline(["report", "--out"]).arg(place.path("pages")).arg(&run), "DIR/run/summary.json");
     zero("run/best/vocab.txt");

@@ -28,10 +28,12 @@ pub const MOST_BYTES: usize = 64 << 20;
 pub const BYTES_PER_BYTE: usize = 4096;
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "tensor_file", read: targets::tensor_file, seeds: seeds::tensor_file },
     Target { name: "config", read: targets::config, seeds: seeds::config },
     Target { name: "setting", read: targets::setting, seeds: seeds::setting },
+    Target { name: "recipe", read: targets::recipe, seeds: seeds::recipe },
+    Target { name: "predictor", read: targets::predictor, seeds: seeds::predictor },
     Target { name: "model_config", read: targets::model_config, seeds: seeds::model_config },
     Target { name: "tuned", read: targets::tuned, seeds: seeds::tuned },
     Target { name: "vocabulary", read: targets::vocabulary, seeds: seeds::vocabulary },
@@ -42,6 +44,7 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "nbest", read: targets::nbest, seeds: seeds::nbest },
     Target { name: "corpus", read: targets::corpus, seeds: seeds::corpus },
     Target { name: "import", read: targets::import, seeds: seeds::import },
+    Target { name: "onnx", read: targets::onnx, seeds: seeds::onnx },
     Target { name: "http", read: targets::http, seeds: seeds::http },
 ];
 

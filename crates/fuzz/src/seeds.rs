@@ -4,11 +4,14 @@ use bowline::config::{ModelKind, Size, preset};
 use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder};
 use bowline::params::Params;
+use bowline::predictor::{CacheSettings, NeuralSettings, Perplexities, Shipped, Way};
+use bowline::recipes::Recipe;
 use bowline::rng::{Purpose, Stream, unit};
 use bowline::run::Position;
 use bowline::spec::ModelSpec;
 use bowline::storage::tensor_file::TensorFileWriter;
 use bowline::vocabulary::Vocabulary;
+use bowline_interop::onnx;
 use std::io::Write;
 use std::path::Path;
 
@@ -77,7 +80,31 @@ pub fn config() -> Vec<Vec<u8>> {
 
 /// See [`crate::targets::setting`].
 pub fn setting() -> Vec<Vec<u8>> {
-    bytes(["hidden=24\nbatch=4", "learning_rate=0.5", "augment.tau=2.0\nmodel=real", "data.source=demo", "keep = 1"])
+    bytes([
+        "hidden=24\nbatch=4",
+        "learning_rate=0.5",
+        "augment.tau=2.0\nmodel=real",
+        "data.source=demo",
+        "keep = 1",
+        "90s",
+        "1.5h",
+    ])
+}
+
+/// See [`crate::targets::recipe`].
+pub fn recipe() -> Vec<Vec<u8>> {
+    let texts = ["vd-lstm", "real", "rhn", "narrow"].map(|name| Recipe::find(name).expect("it is there").text);
+    texts.into_iter().map(String::into_bytes).collect()
+}
+
+/// See [`crate::targets::predictor`].
+pub fn predictor() -> Vec<Vec<u8>> {
+    let cache = Some(CacheSettings { window: 500, theta: 0.5, lambda: 0.1 });
+    let text = Way { settings: NeuralSettings { cache, ..NeuralSettings::default() }, ngrams: 0.25 };
+    let phrase = Way { settings: NeuralSettings::default(), ngrams: 0.0 };
+    let perplexity = Perplexities { plain: [90.5, 88.0], ngrams: [150.0, 140.5], full: [80.25, 79.0] };
+    let shipped = Shipped::new(served_model().mark(), text, phrase, perplexity);
+    vec![serde_json::to_vec_pretty(&shipped).expect("it can be written")]
 }
 
 /// See [`crate::targets::model_config`].
@@ -173,6 +200,18 @@ pub fn import() -> Vec<Vec<u8>> {
         [("encoder.weight", &[3, 2]), ("decoder.weight", &[3, 2]), ("decoder.bias", &[3])];
     all.extend(tensors(&[&untied[..], &layer[..]].concat(), &[("epoch", "3")]));
     all
+}
+
+/// See [`crate::targets::onnx`].
+pub fn onnx() -> Vec<Vec<u8>> {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    model(dir.path());
+    let export = |form| {
+        let out = dir.path().join("model.onnx");
+        onnx::export(dir.path(), form, &out).expect("a small model can be exported");
+        std::fs::read(out).expect("it was written")
+    };
+    vec![export(onnx::Form::Step), export(onnx::Form::Sequence)]
 }
 
 /// See [`crate::targets::http`].

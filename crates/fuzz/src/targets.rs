@@ -1,12 +1,14 @@
 //! What reads each format. Errors are what is expected; only their being errors is of interest.
 
 use crate::seeds;
+use bowline::budget::Budget;
 use bowline::config::{Config, ModelKind, Size, preset};
 use bowline::corpus::{Corpus, CorpusOptions, Phrase};
 use bowline::event::Event;
 use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::NgramFolder;
-use bowline::predictor::TunedSettings;
+use bowline::predictor::{Reads, Shipped, TunedSettings};
+use bowline::recipes::Recipe;
 use bowline::run::Position;
 use bowline::score::rescore::Costs;
 use bowline::score::{Lines, Sentence, nbest};
@@ -65,18 +67,51 @@ fn copy_all(file: &TensorFile) {
 pub fn config(bytes: &[u8]) {
     as_file("config.toml", bytes, |path| {
         if let Ok(config) = Config::read(path) {
-            let text = config.to_toml().expect("what was read can be written");
-            fs::write(path, text).expect("the text can be written");
-            assert_eq!(Config::read(path).expect("what was written can be read"), config);
+            comes_back(&config, path);
         }
     });
 }
 
-/// What follows `--set`.
+/// Settings that were accepted are the same when they are written and read again.
+fn comes_back(config: &Config, path: &Path) {
+    let text = config.to_toml().expect("what was read can be written");
+    fs::write(path, text).expect("the text can be written");
+    assert_eq!(Config::read(path).expect("what was written can be read"), *config);
+}
+
+/// What follows `--set`, and `--budget`.
 pub fn setting(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
+    if let Ok(budget) = text.parse::<Budget>() {
+        let seconds = budget.seconds(1_000_000);
+        assert!(seconds.is_finite() && seconds > 0.0, "{text}: {seconds}");
+    }
     let settings: Vec<String> = text.lines().map(str::to_owned).collect();
     let _ = preset(Size::ALL[0], ModelKind::ALL[0], "demo").with(&settings);
+}
+
+/// A recipe of somebody's own: what follows `--model`.
+pub fn recipe(bytes: &[u8]) {
+    as_file("mine.toml", bytes, |path| {
+        let Ok(recipe) = Recipe::find(&path.to_string_lossy()) else { return };
+        for size in [None, Some(Size::Small), Some(Size::Large)] {
+            if let Ok(config) = recipe.config(size, "demo") {
+                comes_back(&config, &path.with_file_name("config.toml"));
+            }
+        }
+    });
+}
+
+/// A model's `predictor.json`.
+pub fn predictor(bytes: &[u8]) {
+    as_file(Shipped::FILE, bytes, |path| {
+        let folder = path.parent().expect("it is in a folder");
+        if let Ok(Some(shipped)) = Shipped::load(folder) {
+            for reads in [Reads::Text, Reads::Phrase] {
+                let _ = shipped.ensemble(seeds::served_model(), reads);
+            }
+        }
+    });
 }
 
 /// A model's `config.json`, with words and weights that belong to another one.
@@ -202,7 +237,16 @@ pub fn corpus(bytes: &[u8]) {
 
 /// The weights of another tool.
 pub fn import(bytes: &[u8]) {
-    as_file("weights.safetensors", bytes, |path| {
+    imported("weights.safetensors", bytes);
+}
+
+/// The graph of another tool.
+pub fn onnx(bytes: &[u8]) {
+    imported("weights.onnx", bytes);
+}
+
+fn imported(name: &str, bytes: &[u8]) {
+    as_file(name, bytes, |path| {
         let (words, out) = (path.with_file_name("words.txt"), path.with_file_name("imported"));
         if !words.exists() {
             fs::write(&words, "<eos>\n<unk>\na\n").expect("the words can be written");

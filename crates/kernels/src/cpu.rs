@@ -7,6 +7,10 @@ use std::sync::OnceLock;
 
 /// An instruction set that the kernels are compiled for and that this CPU has: there is no other way to get one than to ask
 /// for what the CPU has, so that the kernels may rely on it.
+///
+/// ```compile_fail,E0423
+/// let made_up = bowline_kernels::Isa(panic!());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Isa(Kind);
 

@@ -1,10 +1,10 @@
 //! SHA-256 as 64 lower-case hexadecimal digits, the form of `sha256sum`.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::storage::files;
 use sha2::{Digest, Sha256};
 
 /// The hash of some bytes.
@@ -14,7 +14,7 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
 
 /// The hash of a file, which need not fit into memory.
 pub(crate) fn sha256_of_file(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = files::open(path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::spec::ModelSpec;
+use std::fs;
 
 const VOCABULARY_TEXT: &str = "<eos>\n<unk>\nthe\ncaf\u{e9}\n";
 const ADVICE: &str = "\n  try: the model folder is damaged or incomplete: copy all of its files again";

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 /// What the clients saw together.
 #[derive(Default)]
 pub struct Seen {
+    pub asked: AtomicU64,
     pub right: AtomicU64,
     pub wrong: AtomicU64,
     pub refused: AtomicU64,
@@ -22,10 +23,37 @@ pub struct Scene<'a> {
     pub address: &'a str,
     pub over: &'a AtomicBool,
     pub seen: &'a Seen,
+    /// What the answers should be.
+    pub expected: &'a str,
+}
+
+/// How a client asks.
+#[derive(Clone, Copy)]
+pub enum Manner {
+    /// The next question as soon as there is an answer.
+    AtOnce,
+    /// A question each time that this has passed.
+    Each(Duration),
+    /// Few bytes at a time, out and in, as over a bad line.
+    Slowly,
+}
+
+/// Few bytes at a time, with pauses.
+struct BadLine(TcpStream);
+
+const PIECE: usize = 64;
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Read for BadLine {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        std::thread::sleep(PAUSE);
+        let most = bytes.len().min(PIECE);
+        self.0.read(&mut bytes[..most])
+    }
 }
 
 /// A question whose answer is always the same.
-pub const QUESTION: &str = r#"{"prompt":"ba do fi","max_tokens":8,"seed":5,"logprobs":2,"temperature":0.8}"#;
+pub const QUESTION: &str = r#"{"prompt":"ba do fi","max_tokens":32,"seed":5,"logprobs":2,"temperature":0.8}"#;
 
 fn request(path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
@@ -76,19 +104,34 @@ impl Scene<'_> {
     }
 
     /// Asks and checks what comes, on one connection as long as it lasts; the latencies in milliseconds.
-    pub fn good(&self, expected: &str) -> Vec<f64> {
-        let mut latencies = Vec::new();
+    pub fn good(&self, manner: Manner) -> Vec<f64> {
+        let (mut latencies, mut next) = (Vec::new(), Instant::now());
+        let slow = matches!(manner, Manner::Slowly);
         while self.goes_on() {
             let served = (|| -> Result<()> {
                 let stream = connect(self.address)?;
-                let (mut reader, mut writer) = (BufReader::new(stream.try_clone()?), stream);
+                let mut writer = stream.try_clone()?;
+                let line: Box<dyn Read> = if slow { Box::new(BadLine(stream)) } else { Box::new(stream) };
+                let mut reader = BufReader::new(line);
                 while self.goes_on() {
+                    if let Manner::Each(interval) = manner {
+                        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+                        // Who is late does not ask twice.
+                        next = (next + interval).max(Instant::now());
+                    }
                     let begin = Instant::now();
-                    writer.write_all(&request("/v1/completions", QUESTION))?;
+                    self.seen.asked.fetch_add(1, Ordering::Relaxed);
+                    let question = request("/v1/completions", QUESTION);
+                    let (first, rest) = question.split_at(if slow { PIECE } else { question.len() });
+                    writer.write_all(first)?;
+                    for piece in rest.chunks(PIECE) {
+                        std::thread::sleep(PAUSE);
+                        writer.write_all(piece)?;
+                    }
                     match answer(&mut reader)? {
                         (200, body) => {
                             latencies.push(begin.elapsed().as_secs_f64() * 1e3);
-                            let right = essence(&body)? == expected;
+                            let right = essence(&body)? == self.expected;
                             if right { &self.seen.right } else { &self.seen.wrong }.fetch_add(1, Ordering::Relaxed);
                         }
                         (503, _) => {

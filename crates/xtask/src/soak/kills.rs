@@ -17,8 +17,10 @@ struct Trial {
     command: &'static [&'static str],
     /// What brings it to its end; the command itself where that is none.
     recover: Option<&'static [&'static str]>,
-    /// The file that must be the same in the end.
-    result: &'static str,
+    /// Whether that is killed as well, which is the kill that counts.
+    twice: bool,
+    /// The files that must be the same in the end.
+    results: &'static [&'static str],
 }
 
 const SMALL: [&str; 12] = [
@@ -37,69 +39,132 @@ const SMALL: [&str; 12] = [
 ];
 
 const FIRST: &[&str] = &["train", "SMALL", "--epochs", "3", "--out", "first"];
+const TRAIN: &[&str] = &["train", "SMALL", "--epochs", "6", "--out", "run"];
 const RESUME: Option<&[&str]> = Some(&["resume", "--threads", "1", "run"]);
 const TUNE: &[&str] = &["eval", "--threads", "1", "--tune", "--cache", "--data", "corpus", "first"];
+const REPRODUCE: &[&str] = &["reproduce", "table1", "SMALL", "--models", "vd-lstm,al", "--epochs", "3", "--out", "run"];
 
-const TRIALS: [Trial; 5] = [
-    Trial {
-        name: "train",
-        before: &[],
-        command: &["train", "SMALL", "--epochs", "6", "--out", "run"],
-        recover: RESUME,
-        result: "run/best/model.safetensors",
-    },
+/// What follows for all of them.
+const USUAL: Trial = Trial {
+    name: "train",
+    before: &[],
+    command: TRAIN,
+    recover: RESUME,
+    twice: false,
+    results: &["run/best/model.safetensors", "run/summary.json"],
+};
+
+const TRIALS: [Trial; 8] = [
+    USUAL,
+    Trial { name: "resume", twice: true, ..USUAL },
     Trial {
         name: "train, two trainings",
-        before: &[],
         command: &["train", "SMALL", "--epochs", "3", "--second-training", "--out", "run"],
-        recover: RESUME,
-        result: "run/summary.json",
+        ..USUAL
+    },
+    Trial {
+        name: "train, with predictor",
+        command: &["train", "SMALL", "--epochs", "3", "--set", "finish.predictor=true", "--out", "run"],
+        results: &["run/best/model.safetensors", "run/best/predictor.json", "run/best/ngrams/model.safetensors"],
+        ..USUAL
     },
     Trial {
         name: "kn",
-        before: &[],
-        command: &["train", "--model", "kn", "--data", "corpus", "--out", "run"],
-        recover: RESUME,
-        result: "run/best/model.safetensors",
+        command: &["train", "--model", "kn", "--threads", "1", "--data", "corpus", "--out", "run"],
+        ..USUAL
     },
     Trial {
         name: "branch",
         before: &[FIRST],
         command: &["branch", "--threads", "1", "--set", "epochs=6", "--out", "run", "first"],
-        recover: RESUME,
-        result: "run/summary.json",
+        ..USUAL
     },
-    Trial { name: "tune", before: &[FIRST], command: TUNE, recover: None, result: "first/best/tuned.json" },
+    Trial {
+        name: "tune",
+        before: &[FIRST],
+        command: TUNE,
+        recover: None,
+        results: &["first/best/tuned.json"],
+        ..USUAL
+    },
+    Trial {
+        name: "reproduce",
+        command: REPRODUCE,
+        recover: None,
+        results: &[
+            "run/corpus-small-vd-lstm/best/model.safetensors",
+            "run/corpus-small-al/best/model.safetensors",
+            "run/table1-report/table1.csv",
+        ],
+        ..USUAL
+    },
 ];
 
 /// Kills `times` times in all, the commands in turn.
 pub fn run(program: &Path, place: &Path, times: u64) -> Result<()> {
-    let (mut dice, mut resumed) = (Dice(7), 0);
+    let (mut dice, mut early) = (Dice(7), 0);
     let begin = Instant::now();
     for (number, trial) in TRIALS.iter().enumerate() {
         let folder = place.join(format!("kills-{number}"));
         write_corpus(&folder.join("corpus"))?;
+        for arguments in trial.before {
+            trial.finish(program, &folder, arguments)?;
+        }
+        let kept = folder.join("kept");
+        copy_folder(&folder.join("first"), &kept)?;
         let whole = Instant::now();
-        trial.prepare(program, &folder)?;
-        let preparing = whole.elapsed();
-        trial.finish(program, &folder)?;
-        let (expected, usual) = (trial.result(&folder)?, (whole.elapsed() - preparing).as_secs_f64());
+        trial.finish(program, &folder, trial.command)?;
+        let (expected, usual) = (trial.result(&folder)?, whole.elapsed().as_secs_f64());
         let share = times / TRIALS.len() as u64 + u64::from((number as u64) < times % TRIALS.len() as u64);
+        let mut before_its_end = 0;
         for i in 0..share {
-            trial.prepare(program, &folder)?;
-            resumed += u64::from(trial.kill(program, &folder, dice.unit() * usual)?);
+            for name in ["run", "first"] {
+                remove_folder(&folder.join(name))?;
+            }
+            copy_folder(&kept, &folder.join("first"))?;
+            let mut killed = trial.kill(program, &folder, trial.command, dice.unit() * usual)?;
+            if let Some(recover) = trial.recover.filter(|_| trial.twice) {
+                killed = trial.kill(program, &folder, recover, dice.unit() * usual)?;
+            }
+            before_its_end += u64::from(killed);
             trial.recover(program, &folder)?;
             let found = trial.result(&folder)?;
-            ensure!(
-                found == expected,
-                "{}: kill {i} led to another result:\n{found}\ninstead of\n{expected}",
-                trial.name
-            );
+            let name = trial.name;
+            ensure!(found == expected, "{name}: kill {i} led to another result:\n{found}\ninstead of\n{expected}");
         }
-        say(&format!("{:<21} {share:>4} times killed, {share:>4} times the same result", trial.name))?;
+        say(&format!(
+            "{:<21} {share:>4} times killed, {before_its_end:>4} of them before its end, {share:>4} times the same result",
+            trial.name
+        ))?;
+        early += before_its_end;
     }
     let seconds = begin.elapsed().as_secs_f64();
-    say(&format!("{times} kills in {seconds:.0} s, {resumed} of them before the command was done"))
+    say(&format!("{times} kills in {seconds:.0} s, {early} of them before the command was done"))
+}
+
+fn remove_folder(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    Ok(())
+}
+
+/// Copies a folder with all that is in it, if there is one.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    if !from.exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
 impl Trial {
@@ -113,30 +178,17 @@ impl Trial {
         command
     }
 
-    /// Clears the folder and does what comes before.
-    fn prepare(&self, program: &Path, folder: &Path) -> Result<()> {
-        for name in ["run", "first"] {
-            if folder.join(name).exists() {
-                std::fs::remove_dir_all(folder.join(name))?;
-            }
-        }
-        for arguments in self.before {
-            let status = self.command(program, folder, arguments).status()?;
-            ensure!(status.success(), "{}: `bowline {}` failed", self.name, arguments.join(" "));
-        }
+    /// Does something without a disturbance.
+    fn finish(&self, program: &Path, folder: &Path, arguments: &[&str]) -> Result<()> {
+        let output = self.command(program, folder, arguments).stderr(std::process::Stdio::piped()).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}: `bowline {}` failed: {said}", self.name, arguments.join(" "));
         Ok(())
     }
 
-    /// Does it without a disturbance.
-    fn finish(&self, program: &Path, folder: &Path) -> Result<()> {
-        let status = self.command(program, folder, self.command).status()?;
-        ensure!(status.success(), "{}: `bowline {}` failed", self.name, self.command.join(" "));
-        Ok(())
-    }
-
-    /// Starts it and kills it after some seconds; false if it was done by then.
-    fn kill(&self, program: &Path, folder: &Path, seconds: f64) -> Result<bool> {
-        let mut child = self.command(program, folder, self.command).spawn()?;
+    /// Starts something and kills it after some seconds; false if it was done by then.
+    fn kill(&self, program: &Path, folder: &Path, arguments: &[&str], seconds: f64) -> Result<bool> {
+        let mut child = self.command(program, folder, arguments).spawn()?;
         std::thread::sleep(Duration::from_secs_f64(seconds));
         let running = child.try_wait()?.is_none();
         child.kill()?;
@@ -147,27 +199,22 @@ impl Trial {
     /// Brings it to its end.
     fn recover(&self, program: &Path, folder: &Path) -> Result<()> {
         let begun = folder.join("run/config.toml").exists();
-        match self.recover.filter(|_| begun) {
-            None => self.finish(program, folder),
-            Some(arguments) => {
-                let output = self.command(program, folder, arguments).stderr(std::process::Stdio::piped()).output()?;
-                let said = String::from_utf8_lossy(&output.stderr);
-                ensure!(output.status.success(), "{}: `bowline {}` failed: {said}", self.name, arguments.join(" "));
-                Ok(())
-            }
-        }
+        self.finish(program, folder, self.recover.filter(|_| begun).unwrap_or(self.command))
     }
 
-    /// What must be the same each time: the hash of the file, or its JSON but for how long things took.
+    /// What must be the same each time: the hashes of the files, or their JSON but for how long things took.
     fn result(&self, folder: &Path) -> Result<String> {
-        let bytes = std::fs::read(folder.join(self.result)).with_context(|| format!("{}: no result", self.name))?;
-        if !self.result.ends_with(".json") {
-            return Ok(sha256(&bytes));
-        }
-        let mut json: Value = serde_json::from_slice(&bytes)?;
-        if let Some(json) = json.as_object_mut() {
-            json.remove("timing");
-        }
-        Ok(json.to_string())
+        let file = |name: &&str| {
+            let bytes = std::fs::read(folder.join(name)).with_context(|| format!("{}: no {name}", self.name))?;
+            if !name.ends_with(".json") {
+                return Ok(sha256(&bytes));
+            }
+            let mut json: Value = serde_json::from_slice(&bytes)?;
+            if let Some(json) = json.as_object_mut() {
+                json.remove("timing");
+            }
+            Ok(json.to_string())
+        };
+        Ok(self.results.iter().map(file).collect::<Result<Vec<_>>>()?.join("\n"))
     }
 }
