@@ -1,4 +1,5 @@
-//! The README's table of speeds, made from the runs that were kept: the newest whole one of each kind of CPU.
+//! The README's table of speeds, made from the runs that were kept: the newest whole one of each kind of CPU, and where that has no
+//! bf16, the newest that has.
 
 use super::table::{self, Group, OURS, Row, median, thousands};
 use anyhow::{Context, Result, ensure};
@@ -29,6 +30,10 @@ struct Run {
 impl Run {
     fn group(&self, size: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.size == size && group.vocab == VOCAB)
+    }
+
+    fn has_bf16(&self) -> bool {
+        self.groups.iter().any(|group| group.row(BF16).is_some())
     }
 
     /// What is in the columns of one row.
@@ -62,7 +67,8 @@ fn newest() -> Result<Vec<Run>> {
         let whole = SIZES.iter().all(|size| {
             run.group(size).is_some_and(|group| group.row(OURS).is_some() && group.fastest(|_| true).is_some())
         });
-        if whole && !runs.iter().any(|other| (&other.cpu, &other.isa) == (&run.cpu, &run.isa)) {
+        let mut newer = runs.iter().filter(|other| (&other.cpu, &other.isa) == (&run.cpu, &run.isa)).peekable();
+        if whole && (newer.peek().is_none() || run.has_bf16() && !newer.any(Run::has_bf16)) {
             runs.push(run);
         }
     }
@@ -83,16 +89,17 @@ fn read(folder: &std::path::Path) -> Result<Run> {
 
 fn render(runs: &[Run]) -> Result<String> {
     let mut out = String::from("| words/s, two threads | small | medium | large |\n|---|---:|---:|---:|\n");
-    for run in runs {
+    for (i, run) in runs.iter().enumerate() {
         let Run { folder, date, cpu, isa, .. } = run;
-        writeln!(out, "| **{cpu}, {isa}** ([{date}](bench/runs/{folder}/table.md)) | | | |")?;
-        writeln!(out, "| Bowline, f32 (share of the peak) | {} |", run.cells(|group| ours(group.row(OURS)?)))?;
-        writeln!(
-            out,
-            "| fastest f32 peer | {} |",
-            run.cells(|group| rival(group, OURS, |row| row.precision == "f32"))
-        )?;
-        if run.groups.iter().any(|group| group.row(BF16).is_some()) {
+        let only_bf16 = runs[..i].iter().any(|newer| (&newer.cpu, &newer.isa) == (cpu, isa));
+        let what = if only_bf16 { ", bf16" } else { "" };
+        writeln!(out, "| **{cpu}, {isa}{what}** ([{date}](bench/runs/{folder}/table.md)) | | | |")?;
+        if !only_bf16 {
+            writeln!(out, "| Bowline, f32 (share of the peak) | {} |", run.cells(|group| ours(group.row(OURS)?)))?;
+            let peers = run.cells(|group| rival(group, OURS, |row| row.precision == "f32"));
+            writeln!(out, "| fastest f32 peer | {peers} |")?;
+        }
+        if run.has_bf16() {
             writeln!(out, "| Bowline, bf16 | {} |", run.cells(|group| ours(group.row(BF16)?)))?;
             writeln!(
                 out,
