@@ -17,7 +17,7 @@ fn an_arpa_file_whose_back_off_weights_make_probabilities_above_1_is_found_out()
     let ended = finish(bowline(["score", "--threads", "1"]).arg(&model).arg(text));
     let error = place.plain(ended.error());
     assert!(error.starts_with("DIR/model: predictions: the probability of word 1 of the text is 2.5"), "{error}");
-    assert!(error.contains("e29, above 1\n  try: a model that adds up"), "{error}");
+    assert!(error.contains("e29, above 1\n  try: a model whose probabilities sum to 1"), "{error}");
     let ended = finish(bowline(["eval", "--threads", "1", "--data"]).arg(place.path("corpus")).arg(&model));
     assert!(ended.error().contains("above 1"), "{}", ended.error());
 }

@@ -160,7 +160,7 @@ fn broken_folders_are_named_with_what_is_wrong() {
     let said = problem(&broken);
     assert!(said.starts_with("DIR/line/events.jsonl: line 2: it is not an event: missing field"), "{said}");
     let broken = write(&dir.path().join("text"), &config, "\u{0}\u{1}\n", None);
-    assert!(problem(&broken).starts_with("DIR/text/events.jsonl: line 1: it is no event"));
+    assert!(problem(&broken).starts_with("DIR/text/events.jsonl: line 1: it is not an event"));
     let broken = write(&dir.path().join("summary"), &config, "", Some("{".into()));
     assert!(problem(&broken).starts_with("DIR/summary/summary.json: line 1: "));
     fs::write(broken.join("config.toml"), "version = 1\n").unwrap();
