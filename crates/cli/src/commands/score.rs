@@ -129,9 +129,13 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
     if options.format == Format::Text {
         let predictions = total.words + total.sentences;
         note(format_args!(
-            "{} sentences, {} words ({} of them read as <unk>), log-probability {:.4}, perplexity {:.3} with sentence \
+            "{}, {} words ({} of them read as <unk>), log-probability {:.4}, perplexity {:.3} with sentence \
              ends, state {}",
-            grouped(total.sentences),
+            if total.sentences == 1 {
+                "1 sentence".to_owned()
+            } else {
+                format!("{} sentences", grouped(total.sentences))
+            },
             grouped(total.words),
             grouped(total.unseen),
             total.logprob,
