@@ -4,14 +4,15 @@ use super::{PhraseReport, Report};
 use bowline::config::ModelKind;
 use bowline::loaded_model::Candidate;
 use bowline_report::{
-    Bar, Bars, Block, Cell, Column, Page, Section, Table, curves_section, duration, read_runs, run_section,
+    Bar, Bars, Block, Cell, Chart, Column, Page, Reference, RunRecord, Section, Table, curves_section, duration,
+    read_runs, run_section, validation_chart,
 };
 use std::path::Path;
 
 pub fn of(report: &Report, out: &Path) -> bowline::Result<Page> {
     let dirs: Vec<_> = report.models.iter().map(|model| out.join(model.name)).collect();
     let runs = read_runs(&dirs)?;
-    let results = vec![Block::from(perplexities(report)), divergences(report).into()];
+    let results = vec![curves(report, &runs).into(), Block::from(perplexities(report)), divergences(report).into()];
     let words = report.phrases.iter().enumerate().map(|(i, phrase)| Block::from(next_words(i, phrase)));
     let mut sections = vec![
         Section::new("Results", results),
@@ -28,6 +29,16 @@ pub fn of(report: &Report, out: &Path) -> bowline::Result<Page> {
         ),
         sections,
     })
+}
+
+/// The four models on their way, and the floor that none can be below.
+fn curves(report: &Report, runs: &[RunRecord]) -> Chart {
+    let mut chart = validation_chart(runs);
+    chart.name = "models-and-floor".to_owned();
+    chart.title = "Validation perplexity by epoch, and the exact floor".to_owned();
+    let floor = report.floor.valid;
+    chart.references.push(Reference::Across { y: floor, label: format!("exact floor {floor:.1}"), look: None });
+    chart
 }
 
 fn title(name: &str) -> &str {
