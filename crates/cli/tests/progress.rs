@@ -102,7 +102,7 @@ fn ctrl_c_leaves_no_bar_behind() {
         });
         assert_eq!(ended.code(), Some(130), "{rows:?}");
         assert!(rows.iter().all(|row| !row.starts_with('[') && !row.contains("^C")), "{columns}: {rows:?}");
-        assert!(rows.iter().any(|row| row.starts_with("saving;")), "{columns}: {rows:?}");
+        // That it is saving is said only if that takes a moment.
         assert!(rows.iter().any(|row| row.starts_with("resume with: bowline resume")), "{columns}: {rows:?}");
     }
 }
