@@ -16,11 +16,8 @@ use bowline_kernels::{Isa, Precision, Team};
 use fixture::{Fixture, TorchCase};
 use oracle::Augment;
 use oracle::case::Case;
+use oracle::check::narrow;
 use std::sync::Arc;
-
-fn narrow(x: &[f64]) -> Vec<f32> {
-    x.iter().map(|&x| x as f32).collect()
-}
 
 fn params(spec: &ModelSpec, values: &[f64]) -> Params {
     let mut params = Params::zeros(spec);

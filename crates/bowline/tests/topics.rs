@@ -11,6 +11,7 @@ use bowline::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, Pro
 use bowline::topics::{Topics, TopicsSpec};
 use bowline_kernels::{Isa, Team};
 use oracle::case::{Case, Random};
+use oracle::check::{assert_close, narrow, slopes_match};
 use oracle::topics::features;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -49,10 +50,6 @@ fn cases(vocab: usize, shape: (usize, usize)) -> Vec<WithTopics> {
     units.into_iter().enumerate().map(one).collect()
 }
 
-fn narrow(x: &[f64]) -> Vec<f32> {
-    x.iter().map(|&x| x as f32).collect()
-}
-
 fn params(spec: &ModelSpec, values: &[f64], table: &[f64]) -> Params {
     let mut params = Params::zeros(spec);
     params.data_mut().copy_from_slice(&narrow(values));
@@ -73,33 +70,9 @@ fn state(spec: &ModelSpec, batch: usize, parts: &[Vec<f64>], carried: &[Vec<u32>
     state
 }
 
-fn assert_close(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    let scale = expected.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
-    for (i, (f, e)) in found.iter().zip(expected).enumerate() {
-        assert!((f - e).abs() <= tolerance * scale, "{what}: value {i} is {f:e}, not {e:e}");
-    }
-}
-
 #[test]
 fn slopes_match_the_gradient() {
-    for WithTopics { case, .. } in cases(7, (5, 2)) {
-        let pass = case.pass(None);
-        let gradient = pass.run(&case.params).gradient;
-        let mut random = Random::new(4);
-        for tensor in case.spec.layout().tensors() {
-            let mut direction = vec![0.0; case.params.len()];
-            tensor.range().for_each(|i| direction[i] = random.within(1.0));
-            let along = |e: f64| {
-                let moved: Vec<f64> = case.params.iter().zip(&direction).map(|(p, v)| p + e * v).collect();
-                pass.loss(&moved, &moved)
-            };
-            let e = 1e-3;
-            let expected = (8.0 * (along(e) - along(-e)) - (along(2.0 * e) - along(-2.0 * e))) / (12.0 * e);
-            let found: f64 = gradient.iter().zip(&direction).map(|(g, v)| g * v).sum();
-            assert!((found - expected).abs() <= 1e-7 * expected.abs().max(0.1), "{}: {found} {expected}", tensor.name);
-        }
-    }
+    cases(7, (5, 2)).iter().for_each(|with| slopes_match(&with.case));
 }
 
 #[test]

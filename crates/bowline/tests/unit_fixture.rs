@@ -10,6 +10,7 @@ use bowline::optim::{self, Optimizer, OptimizerConfig, OptimizerKind, Rule};
 use bowline::params::Params;
 use bowline::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
 use bowline_kernels::{Isa, Team};
+use oracle::check::{assert_close, narrow};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,18 +70,6 @@ fn flat(spec: &ModelSpec, named: &BTreeMap<String, Vec<f64>>) -> Vec<f64> {
     let layout = spec.layout();
     assert_eq!(layout.tensors().len(), named.len());
     layout.tensors().iter().flat_map(|tensor| named[&tensor.name].clone()).collect()
-}
-
-fn narrow(x: &[f64]) -> Vec<f32> {
-    x.iter().map(|&x| x as f32).collect()
-}
-
-fn assert_close(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    let scale = expected.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
-    for (i, (f, e)) in found.iter().zip(expected).enumerate() {
-        assert!((f - e).abs() <= tolerance * scale, "{what}: value {i} is {f:e}, PyTorch has {e:e}");
-    }
 }
 
 #[test]

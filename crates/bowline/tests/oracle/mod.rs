@@ -21,6 +21,7 @@
 #![allow(clippy::needless_range_loop)]
 
 pub mod case;
+pub mod check;
 pub mod layout;
 pub mod loss;
 pub mod pointer;
