@@ -1,7 +1,9 @@
 //! The settings of the network and of how its weights start.
 
 use super::Config;
-use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit};
+use crate::spec::{
+    Activation, InputSpec, LayerSpec, MixtureSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit,
+};
 use crate::topics::TopicsSpec;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +60,13 @@ pub struct NetworkConfig {
     /// Words that a pointer beside the classifier looks back on; 0 for no pointer.
     #[serde(default)]
     pub pointer: usize,
+    /// Softmaxes that are mixed, each with a projection of its own.
+    #[serde(default = "one")]
+    pub softmaxes: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl Default for NetworkConfig {
@@ -77,6 +86,7 @@ impl Default for NetworkConfig {
             bias: false,
             topics: false,
             pointer: 0,
+            softmaxes: 1,
         }
     }
 }
@@ -123,6 +133,7 @@ impl Config {
             (network.projection_activation, network.projection_bias) = (projection.activation, projection.bias);
         }
         network.pointer = spec.output.pointer.map_or(0, |pointer| pointer.window);
+        network.softmaxes = spec.softmaxes();
         network.topics = spec.input.topics.is_some();
         if self.model.paper_tied().is_none() {
             (self.network.tied, self.network.bias) = (spec.output.tied, spec.output.bias);
@@ -171,7 +182,8 @@ impl Config {
         let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
         let bias = self.model.paper_tied().map_or(network.bias, |tied| !tied);
         let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
-        let output = OutputSpec { projection, tied, bias, pointer };
+        let mixture = (network.softmaxes != 1).then_some(MixtureSpec { softmaxes: network.softmaxes });
+        let output = OutputSpec { projection, tied, bias, pointer, mixture };
         ModelSpec { vocab, input: InputSpec { width, topics }, layers, output }
     }
 }
