@@ -1,7 +1,7 @@
 //! Where the tensors of a model are: each part declares its own and keeps the [`TensorId`] it gets. Nothing else in the
 //! program knows an offset.
 
-use crate::spec::{LayerSpec, Levels, ModelSpec};
+use crate::spec::{LayerSpec, Levels, ModelSpec, Unit};
 use std::ops::Range;
 
 /// One tensor of a model: its name, its shape, and where it lies in the flat buffer of [`crate::params::Params`].
@@ -36,6 +36,13 @@ impl Tensor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorId(usize);
 
+impl TensorId {
+    /// Its number in [`Layout::tensors`].
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// The tensors of a recurrent layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerTensors {
@@ -45,6 +52,19 @@ pub struct LayerTensors {
     pub product_bias: Option<TensorId>,
     /// From the state of the step before straight to the last level, (G d, d).
     pub shortcut: Option<TensorId>,
+    /// The rounds of a Mogrifier.
+    pub rounds: Vec<RoundTensors>,
+}
+
+/// The tensors of a round, in which a vector of `from` values gates one of `to`; `k` is the rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundTensors {
+    /// (k, from).
+    pub down: TensorId,
+    /// (to, k).
+    pub up: TensorId,
+    /// (to).
+    pub bias: TensorId,
 }
 
 /// The tensors of a level; `G` gates.
@@ -175,10 +195,20 @@ impl LayerTensors {
             w_hh: all.declare(name("weight_hh", k), &[rows, d]),
             bias: all.declare(name(if own_bias { "bias_ih" } else { "bias" }, k), &[rows]),
         };
-        LayerTensors {
-            levels: (0..levels).map(level).collect(),
-            product_bias: own_bias.then(|| all.declare(name("bias_hh", 0), &[rows])),
-            shortcut: shortcut.then(|| all.declare(format!("{module}.shortcut_l{l}"), &[rows, d])),
-        }
+        let levels = (0..levels).map(level).collect();
+        let product_bias = own_bias.then(|| all.declare(name("bias_hh", 0), &[rows]));
+        let shortcut = shortcut.then(|| all.declare(format!("{module}.shortcut_l{l}"), &[rows, d]));
+        let round = |(r, rank): (usize, usize)| {
+            let (from, to) = if r % 2 == 0 { (d, inputs) } else { (inputs, d) };
+            RoundTensors {
+                down: all.declare(format!("mogrifier.down_l{l}_r{r}"), &[rank, from]),
+                up: all.declare(format!("mogrifier.up_l{l}_r{r}"), &[to, rank]),
+                bias: all.declare(format!("mogrifier.bias_l{l}_r{r}"), &[to]),
+            }
+        };
+        let (rounds, rank) =
+            if let Unit::Mogrifier { rounds, rank, .. } = layer.unit { (rounds, rank) } else { (0, 0) };
+        let rounds = (0..rounds).map(|r| (r, rank)).map(round).collect();
+        LayerTensors { levels, product_bias, shortcut, rounds }
     }
 }

@@ -66,6 +66,15 @@ pub enum Unit {
         /// Of what it is a function.
         activation: Activation,
     },
+    /// Long short-term memory whose input and state gate each other before every step (Melis et al. 2020).
+    Mogrifier {
+        /// As of [`Unit::Lstm`].
+        coupled: bool,
+        /// How often one gates the other.
+        rounds: usize,
+        /// The rank of the matrices between them.
+        rank: usize,
+    },
     /// A recurrent highway network (Zilly et al. 2017).
     Highway {
         /// Its levels: matrices that the state goes through in a step.
@@ -137,6 +146,9 @@ pub struct OutputSpec {
     /// Whether it is a mixture of softmaxes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixture: Option<MixtureSpec>,
+    /// Whether `h` is the sum of all layers' outputs, and not the last one's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sum_layers: bool,
 }
 
 impl ModelSpec {
@@ -206,7 +218,10 @@ impl ModelSpec {
         }
         let mixture = "a mixture of softmaxes cannot learn from the text that it reads: dynamic evaluation is for one \
                        softmax";
-        self.output.mixture.map(|_| mixture)
+        let mogrifier = "a model with rounds of gating or summed layers cannot learn from the text that it reads: dynamic \
+                         evaluation is for layers one above the other";
+        let rounds = self.layers.iter().any(|layer| layer.unit.rounds() > 0);
+        self.output.mixture.map(|_| mixture).or((rounds || self.output.sum_layers).then_some(mogrifier))
     }
 
     /// Where the tensors are.
@@ -261,6 +276,11 @@ impl ModelSpec {
                     return Err(format!("layer {l} is linear, and needs tanh, sigmoid or relu"));
                 }
                 Unit::Highway { depth } => within(&format!("the depth of layer {l}"), depth, MOST_LAYERS)?,
+                Unit::Mogrifier { rounds, rank, .. } => {
+                    within(&format!("the number of rounds of layer {l}"), rounds, MOST_LAYERS)?;
+                    let most = self.inputs(l).min(layer.units);
+                    within(&format!("the rank of the rounds of layer {l}"), rank, most)?;
+                }
                 _ => {}
             }
             if layer.direct && !matches!(layer.unit, Unit::Rnn { .. } | Unit::Deep { .. }) {
@@ -272,6 +292,10 @@ impl ModelSpec {
                     "layer {l} adds its inputs to its gates, so it needs {needed} of them, not {found}"
                 ));
             }
+        }
+        if self.output.sum_layers && self.layers.iter().any(|layer| layer.units != self.layers[0].units) {
+            let widths: Vec<usize> = self.layers.iter().map(|layer| layer.units).collect();
+            return Err(format!("layers that are summed need one width, and they have {widths:?}"));
         }
         within("the width of what the classifier sees", self.width(), MOST_UNITS)?;
         if self.output.tied && self.width() != self.input.width {
@@ -294,6 +318,7 @@ impl Unit {
         match self {
             Unit::Lstm { coupled: false } => "LSTM",
             Unit::Lstm { coupled: true } => "coupled LSTM",
+            Unit::Mogrifier { .. } => "Mogrifier LSTM",
             Unit::Gru => "GRU",
             Unit::Rnn { .. } => "simple recurrent",
             Unit::Highway { .. } => "recurrent highway",
@@ -304,8 +329,8 @@ impl Unit {
     /// What the kernels call it.
     pub(crate) fn kernel(self) -> recurrent::Unit {
         match self {
-            Unit::Lstm { coupled: false } => recurrent::Unit::Lstm,
-            Unit::Lstm { coupled: true } => recurrent::Unit::CoupledLstm,
+            Unit::Lstm { coupled: false } | Unit::Mogrifier { coupled: false, .. } => recurrent::Unit::Lstm,
+            Unit::Lstm { coupled: true } | Unit::Mogrifier { coupled: true, .. } => recurrent::Unit::CoupledLstm,
             Unit::Gru => recurrent::Unit::Gru,
             Unit::Rnn { activation } | Unit::Deep { activation } => match activation {
                 Activation::Linear | Activation::Tanh => recurrent::Unit::RnnTanh,
@@ -323,6 +348,11 @@ impl Unit {
             Unit::Deep { .. } => Levels { levels: 2, module: "deep", entered: 2, shortcut: true },
             _ => Levels { levels: 1, module: "rnn", entered: 1, shortcut: false },
         }
+    }
+
+    /// How often its input and its state gate each other.
+    pub(crate) fn rounds(self) -> usize {
+        if let Unit::Mogrifier { rounds, .. } = self { rounds } else { 0 }
     }
 
     /// Whether the products with the state have a bias of their own.
@@ -353,7 +383,7 @@ impl LayerSpec {
     /// What it carries from one window to the next: names of values, of which it has one for each unit.
     pub fn state(&self) -> &'static [&'static str] {
         match self.unit {
-            Unit::Lstm { .. } => &["h", "c"],
+            Unit::Lstm { .. } | Unit::Mogrifier { .. } => &["h", "c"],
             _ => &["h"],
         }
     }

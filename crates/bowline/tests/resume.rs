@@ -86,7 +86,7 @@ fn in_pieces(dir: &Path, config: &Config, asked: usize) -> (Summary, Position) {
 fn a_run_that_is_stopped_twenty_times_ends_like_one_that_is_not() {
     let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v0.1/text");
     let adam = "optimizer.beta1=0.9";
-    let cases: [(&str, &[&str]); 15] = [
+    let cases: [(&str, &[&str]); 17] = [
         ("lstm", &[]),
         ("coupled lstm", &["network.coupled=true"]),
         ("gru", &["network.unit=gru"]),
@@ -97,6 +97,11 @@ fn a_run_that_is_stopped_twenty_times_ends_like_one_that_is_not() {
         ("direct", &["network.unit=deep", "network.direct=true", "network.embedding=0", "network.tied=false"]),
         ("masks by gate", &["masks.per_gate=[\"input\", \"state\", \"between\"]", "masks.state=0.8"]),
         ("projection and unequal widths", &["network.widths=[9, 7]", "network.projection=5"]),
+        (
+            "mixture of softmaxes",
+            &["network.projection=8", "network.projection_activation=tanh", "network.softmaxes=3"],
+        ),
+        ("mogrifier", &["network.unit=mogrifier", "network.rank=3", "network.sum_layers=true"]),
         ("adam with momentum", &[adam]),
         ("decoupled decay", &[adam, "optimizer.decoupled=true", "weight_decay=0.01"]),
         ("sgd, plateau", &["optimizer.kind=sgd", "learning_rate=0.5", "schedule.kind=plateau", "average=0.2"]),

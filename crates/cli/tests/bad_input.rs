@@ -16,7 +16,7 @@ const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, aug
     masks.output, masks.per_gate, masks.projection, masks.state, masks.weights, masks.word, model, \
     network.activation, network.bias, network.coupled, network.depth, network.direct, network.embedding, \
     network.pointer, network.projection, network.projection_activation, network.projection_bias, \
-    network.softmaxes, network.tied, network.topics, network.unit, network.widths, optimizer.beta1, optimizer.beta2, optimizer.decoupled, \
+    network.rank, network.rounds, network.softmaxes, network.sum_layers, network.tied, network.topics, network.unit, network.widths, optimizer.beta1, optimizer.beta2, optimizer.decoupled, \
     optimizer.epsilon, optimizer.kind, optimizer.trigger, patience, precision, schedule.at, \
     schedule.constant, schedule.factor, schedule.kind, schedule.patience, schedule.warm_up, \
     second_training_epochs, seed, select, size, spare_vectors, start.biases, start.fan_in, \

@@ -29,6 +29,7 @@ fn small(config: &Config) -> Vec<String> {
         format!("network.widths={widths:?}"),
         format!("network.embedding={}", width(network.embedding)),
         format!("network.projection={}", width(network.projection)),
+        format!("network.rank={}", width(network.rank)),
         "epochs=2".to_owned(),
         "batch=4".to_owned(),
         "unroll=8".to_owned(),

@@ -9,6 +9,7 @@ mod bf16;
 mod buffer;
 mod cpu;
 pub mod elementwise;
+pub mod gating;
 mod gemm;
 pub mod loss;
 mod math;

@@ -19,7 +19,7 @@ pub use streams::{ActivityConfig, StreamsConfig};
 pub use topics::TopicsConfig;
 
 use crate::error::{Error, Result};
-use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Site};
+use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Site, Sites};
 use crate::optim::{OptimizerConfig, OptimizerKind, Rule, Schedule, ScheduleConfig};
 use bowline_kernels::Isa;
 use serde::{Deserialize, Serialize};
@@ -459,6 +459,19 @@ impl Config {
         if self.network.direct && self.masks.per_gate.contains(Site::Input) {
             let problem = "direct inputs have values of their own for each gate, and so masks";
             return Err(Error::config("masks.per_gate", problem, "a list without `input`"));
+        }
+        if network.unit == UnitName::Mogrifier && self.masks.per_gate != Sites::default() {
+            let problem =
+                "the input and the state of a Mogrifier gate each other before they are consumed, once for all gates";
+            return Err(Error::config("masks.per_gate", problem, "an empty list"));
+        }
+        if network.sum_layers && self.activity() != Activity::default() {
+            let problem = "the activity that costs is the last layer's, and the classifier sees the sum of all";
+            return Err(Error::config(
+                "network.sum_layers",
+                problem,
+                "false, or `activity.ar` and `activity.tar` of 0",
+            ));
         }
         if spec.output.pointer.is_some() && self.augmented() {
             let problem = "the augmented loss is for a classifier that predicts alone, not for one beside a pointer";

@@ -18,6 +18,8 @@ pub enum UnitName {
     Gru,
     /// [`Unit::Rnn`].
     Rnn,
+    /// [`Unit::Mogrifier`].
+    Mogrifier,
     /// [`Unit::Highway`].
     Highway,
     /// [`Unit::Deep`].
@@ -32,10 +34,16 @@ pub struct NetworkConfig {
     pub unit: UnitName,
     /// For `rnn` and `deep`: `tanh`, `sigmoid` or `relu`.
     pub activation: Activation,
-    /// For `lstm`: the coupled input gate `min(1 - f, i)`.
+    /// For `lstm` and `mogrifier`: the coupled input gate `min(1 - f, i)`.
     pub coupled: bool,
     /// For `highway`: levels of a step.
     pub depth: usize,
+    /// For `mogrifier`: how often input and state gate each other before a step.
+    #[serde(default = "rounds")]
+    pub rounds: usize,
+    /// For `mogrifier`: the rank of the matrices between them.
+    #[serde(default = "rank")]
+    pub rank: usize,
     /// For `rnn` and `deep`: word vectors are added to the first layer's gates without a matrix, a vector for each level.
     #[serde(default)]
     pub direct: bool,
@@ -63,10 +71,21 @@ pub struct NetworkConfig {
     /// Softmaxes that are mixed, each with a projection of its own.
     #[serde(default = "one")]
     pub softmaxes: usize,
+    /// Whether the classifier sees the sum of all layers, and not the last one.
+    #[serde(default)]
+    pub sum_layers: bool,
 }
 
 fn one() -> usize {
     1
+}
+
+fn rounds() -> usize {
+    5
+}
+
+fn rank() -> usize {
+    40
 }
 
 impl Default for NetworkConfig {
@@ -76,6 +95,8 @@ impl Default for NetworkConfig {
             activation: Activation::Tanh,
             coupled: false,
             depth: 1,
+            rounds: rounds(),
+            rank: rank(),
             direct: false,
             widths: Vec::new(),
             embedding: 0,
@@ -87,6 +108,7 @@ impl Default for NetworkConfig {
             topics: false,
             pointer: 0,
             softmaxes: 1,
+            sum_layers: false,
         }
     }
 }
@@ -118,6 +140,10 @@ impl Config {
         let network = &mut self.network;
         (network.unit, network.activation, network.coupled, network.depth) = match first.unit {
             Unit::Lstm { coupled } => (UnitName::Lstm, network.activation, coupled, 1),
+            Unit::Mogrifier { coupled, rounds, rank } => {
+                (network.rounds, network.rank) = (rounds, rank);
+                (UnitName::Mogrifier, network.activation, coupled, 1)
+            }
             Unit::Gru => (UnitName::Gru, network.activation, false, 1),
             Unit::Rnn { activation } => (UnitName::Rnn, activation, false, 1),
             Unit::Highway { depth } => (UnitName::Highway, network.activation, false, depth),
@@ -134,6 +160,7 @@ impl Config {
         }
         network.pointer = spec.output.pointer.map_or(0, |pointer| pointer.window);
         network.softmaxes = spec.softmaxes();
+        network.sum_layers = spec.output.sum_layers;
         network.topics = spec.input.topics.is_some();
         if self.model.paper_tied().is_none() {
             (self.network.tied, self.network.bias) = (spec.output.tied, spec.output.bias);
@@ -157,6 +184,9 @@ impl Config {
         let network = &self.network;
         let unit = match network.unit {
             UnitName::Lstm => Unit::Lstm { coupled: network.coupled },
+            UnitName::Mogrifier => {
+                Unit::Mogrifier { coupled: network.coupled, rounds: network.rounds, rank: network.rank }
+            }
             UnitName::Gru => Unit::Gru,
             UnitName::Rnn => Unit::Rnn { activation: network.activation },
             UnitName::Highway => Unit::Highway { depth: network.depth },
@@ -183,7 +213,7 @@ impl Config {
         let bias = self.model.paper_tied().map_or(network.bias, |tied| !tied);
         let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
         let mixture = (network.softmaxes != 1).then_some(MixtureSpec { softmaxes: network.softmaxes });
-        let output = OutputSpec { projection, tied, bias, pointer, mixture };
+        let output = OutputSpec { projection, tied, bias, pointer, mixture, sum_layers: network.sum_layers };
         ModelSpec { vocab, input: InputSpec { width, topics }, layers, output }
     }
 }

@@ -56,10 +56,12 @@ const GROUPS: [Group; 11] = [
     (
         "parts of the network",
         &[
-            ("network.unit", "lstm, gru, rnn, highway or deep"),
+            ("network.unit", "lstm, gru, rnn, highway, deep or mogrifier"),
             ("network.activation", "for rnn and deep: tanh, sigmoid or relu"),
-            ("network.coupled", "for lstm: the coupled input gate min(1 - f, i)"),
+            ("network.coupled", "for lstm and mogrifier: the coupled input gate min(1 - f, i)"),
             ("network.depth", "for highway: levels of a step"),
+            ("network.rounds", "for mogrifier: how often input and state gate each other before a step"),
+            ("network.rank", "for mogrifier: the rank of the matrices between them"),
             ("network.direct", "word vectors are added to the first layer's gates, without a matrix"),
             ("network.widths", "units of each layer, from below; empty for `layers` times `hidden`"),
             ("network.embedding", "size of a word vector; 0 for the classifier's if tied, else `hidden`"),
@@ -69,6 +71,7 @@ const GROUPS: [Group; 11] = [
             ("network.tied", "let the classifier reuse the word vectors (re and real do)"),
             ("network.bias", "give the classifier a bias"),
             ("network.pointer", "words that a pointer beside the classifier looks back on; 0 for no pointer"),
+            ("network.sum_layers", "let the classifier see the sum of all layers, not the last one"),
             ("network.softmaxes", "softmaxes that are mixed, each with a projection of its own"),
             ("network.topics", "give the network the topics of the last words as features"),
             ("start.fan_in", "weights start normally distributed with variance 1 / fan-in, not by `init`"),

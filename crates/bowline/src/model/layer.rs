@@ -7,11 +7,12 @@
 
 use super::ByColumns;
 use super::gatewise::{Gatewise, part};
+use super::mogrifier::Mogrifier;
 use super::state::Part;
 use crate::compute::Compute;
 use crate::layout::{LayerTensors, LevelTensors};
 use crate::params::Params;
-use crate::spec::ModelSpec;
+use crate::spec::{ModelSpec, Unit as UnitSpec};
 use bowline_kernels::recurrent::{self, Levels, RecurrentWeights, Unit, Window};
 use bowline_kernels::{Buffer, Into, Mat, PackedB, elementwise, gemm};
 use std::ops::Range;
@@ -36,6 +37,8 @@ pub struct LayerMasks<'a> {
     pub apart: bool,
     /// On the recurrent matrix of each level, (G d, d); or empty.
     pub weights: &'a [Vec<f32>],
+    /// Whether [`Layer::unmasked`] is needed.
+    pub raw: bool,
     /// What the output's size and its change from step to step cost.
     pub activity: Activity,
 }
@@ -59,41 +62,43 @@ impl Activity {
 
 /// The buffers and packed weights of a layer, allocated once. `L` levels of `G` gates.
 pub(super) struct Layer {
-    compute: Compute,
-    unit: Unit,
-    inputs: usize,
-    hidden: usize,
+    pub(super) compute: Compute,
+    pub(super) unit: Unit,
+    pub(super) inputs: usize,
+    pub(super) hidden: usize,
     /// Levels whose gates the inputs are added to as they are ([`crate::spec::LayerSpec::direct`]).
     direct: usize,
-    tensors: LayerTensors,
+    pub(super) tensors: LayerTensors,
     /// `W_ih^T`, (d_x, G d), of each level where the inputs enter.
-    input_weights: Vec<PackedB>,
-    recurrent: Vec<RecurrentWeights>,
+    pub(super) input_weights: Vec<PackedB>,
+    pub(super) recurrent: Vec<RecurrentWeights>,
     shortcut: Option<RecurrentWeights>,
+    /// The rounds before each step, where the layer has any.
+    pub(super) mogrifier: Option<Mogrifier>,
     /// In the place of these where the masks are by gate.
     gatewise: Gatewise,
     /// (L, T, B, G d): gates, then their activations, then the gradient before them.
-    gates: Buffer,
+    pub(super) gates: Buffer,
     /// (L, T, B, G d): the gradient by the products with the state, where that is another one.
     d_products: Buffer,
     /// (L, T + 1, B, d).
-    carried: Buffer,
+    pub(super) carried: Buffer,
     /// (L, T, B, d).
-    saved: Buffer,
+    pub(super) saved: Buffer,
     /// (P, L, T + 1, B, d): `m h` with each of the P masks, the first step of the last level being the carried state.
-    states: Buffer,
+    pub(super) states: Buffer,
     /// (T, B, d): what the layer above sees, where that is apart.
-    outputs: Buffer,
-    /// (T, B, d): the same before its mask, where the activity is regularised.
+    pub(super) outputs: Buffer,
+    /// (T, B, d): the same before its mask, where that is needed.
     raw: Buffer,
     /// A recurrent matrix with its mask.
     masked_weights: Buffer,
     /// Whether it was in the window that was read last.
-    apart: bool,
+    pub(super) apart: bool,
     /// (B, d).
-    d_carried: Buffer,
+    pub(super) d_carried: Buffer,
     /// (B, d).
-    unused: Buffer,
+    pub(super) unused: Buffer,
 }
 
 impl Layer {
@@ -104,6 +109,7 @@ impl Layer {
         let (levels, step, rows) = (tensors.levels.len(), batch * d, steps * batch * d);
         let if_so = |there: bool, n: usize| Buffer::zeros(if there { n } else { 0 });
         let weights = || RecurrentWeights::new(compute.isa, compute.precision, compute.team.threads(), unit.gates(), d);
+        let rank = if let UnitSpec::Mogrifier { rank, .. } = spec.layers[l].unit { rank } else { 0 };
         let input_weights = |_: &LevelTensors| PackedB::new(compute.isa, compute.precision);
         Layer {
             compute: compute.clone(),
@@ -114,6 +120,7 @@ impl Layer {
             input_weights: tensors.levels.iter().map(input_weights).collect(),
             recurrent: (0..levels).map(|_| weights()).collect(),
             shortcut: tensors.shortcut.map(|_| weights()),
+            mogrifier: Mogrifier::new(&tensors, (spec.inputs(l), d, rank), compute, (steps * batch, batch)),
             gatewise: Gatewise::default(),
             gates: Buffer::zeros(levels * rows * unit.gates()),
             d_products: if_so(unit.splits(), levels * rows * unit.gates()),
@@ -141,7 +148,12 @@ impl Layer {
                 None => {}
             }
         }
-        self.pack_recurrent(params, masks, for_backward);
+        self.pack_recurrent(params, masks, for_backward && self.mogrifier.is_none());
+        if let (Some(rounds), [level, ..]) = (&mut self.mogrifier, &self.tensors.levels[..]) {
+            let w_hh = if masks.weights.is_empty() { params.of(level.w_hh) } else { &self.masked_weights[..] };
+            let matrices = level.w_ih.filter(|_| for_backward).map(|w_ih| (params.of(w_ih), w_hh));
+            rounds.pack(&self.compute, params, matrices, (gates, self.inputs, self.hidden));
+        }
     }
 
     /// Takes new recurrent weights alone, as [`Layer::forward_unpacked`] needs them.
@@ -201,6 +213,9 @@ impl Layer {
         masks: LayerMasks<'_>,
         shape: Shape,
     ) {
+        if self.mogrifier.is_some() {
+            return self.forward_by_steps(params, x, state, masks, shape);
+        }
         let (rows, width) = (shape.0 * shape.1, self.unit.gates() * self.hidden);
         for l in 0..self.tensors.levels.len() {
             let level = self.tensors.levels[l];
@@ -255,6 +270,7 @@ impl Layer {
         steps: usize,
         room: &mut ByColumns,
     ) {
+        assert!(self.mogrifier.is_none(), "dynamic evaluation is for layers without rounds");
         let width = self.unit.gates() * self.hidden;
         for l in 0..self.tensors.levels.len() {
             let level = self.tensors.levels[l];
@@ -279,7 +295,7 @@ impl Layer {
     /// From the inputs' share of the gates to the states, step by step. The first part of the state is `h`; the second is what
     /// the unit carries, unless that is `h` too.
     fn chain(&mut self, params: &Params, state: &mut [Part], masks: LayerMasks<'_>, shape: Shape) {
-        let ((steps, batch), step, first) = (shape, shape.1 * self.hidden, self.first(shape));
+        let (steps, step, first) = (shape.0, shape.1 * self.hidden, self.first(shape));
         if self.unit.carries() {
             let carried = state.last().map_or(&[][..], |part| &part.values);
             self.carried[first..first + step].copy_from_slice(carried);
@@ -304,13 +320,24 @@ impl Layer {
         if let (true, [_, carried]) = (self.unit.carries(), &mut *state) {
             carried.values.copy_from_slice(&self.carried[first + steps * step..][..step]);
         }
-        if !masks.activity.is_off() {
+        self.finish_outputs(masks, shape);
+    }
+
+    /// The mask on what the layer above sees, where that is apart.
+    pub(super) fn finish_outputs(&mut self, masks: LayerMasks<'_>, (steps, batch): Shape) {
+        let outputs = if self.apart { steps * batch * self.hidden } else { 0 };
+        if masks.raw || !masks.activity.is_off() {
             self.raw.grow(outputs);
             self.raw[..outputs].copy_from_slice(&self.outputs[..outputs]);
         }
-        if let (true, Some(mask)) = (masks.apart, masks.output) {
+        if let (true, Some(mask)) = (self.apart, masks.output) {
             times(&self.compute, &mut self.outputs[..outputs], mask, batch * self.hidden);
         }
+    }
+
+    /// [`Layer::output`] without its mask, where the window was read for it.
+    pub(super) fn unmasked(&self, (steps, batch): Shape) -> &[f32] {
+        &self.raw[..steps * batch * self.hidden]
     }
 
     /// The chain's view of the buffers.
@@ -376,8 +403,12 @@ impl Layer {
         d_x: &mut [f32],
         scratch: &mut PackedB,
     ) {
-        let Backward { params, x, masks, shape, d_output } = pass;
+        if self.mogrifier.is_some() {
+            return self.backward_by_steps(pass, gradient, d_x, scratch);
+        }
+        let Backward { params, x, masks, shape, d_output, d_raw } = pass;
         let (d, rows, width) = (self.hidden, shape.0 * shape.1, self.unit.gates() * self.hidden);
+        self.through_outputs(masks, shape, d_output, d_raw);
         self.chain_back(params, masks, shape, d_output);
         // gates = x W_ih^T + h~' W_hh^T + b, where h~' is the masked state that the level found
         self.backward_to_inputs(params, (x, masks.input), gradient, d_x, scratch, shape);
@@ -446,8 +477,15 @@ impl Layer {
         self.gatewise = gatewise;
     }
 
-    /// From `d_output` to the gradient by the gates before their activation.
-    fn chain_back(&mut self, params: &Params, masks: LayerMasks<'_>, shape: Shape, d_output: &mut [f32]) {
+    /// From the gradient by [`Layer::output`] to that by the states, where they are apart; `d_raw` is the gradient by
+    /// [`Layer::unmasked`].
+    pub(super) fn through_outputs(
+        &self,
+        masks: LayerMasks<'_>,
+        shape: Shape,
+        d_output: &mut [f32],
+        d_raw: Option<&[f32]>,
+    ) {
         let step = shape.1 * self.hidden;
         let Activity { ar, tar } = masks.activity;
         let rows = d_output.len();
@@ -455,8 +493,11 @@ impl Layer {
         if ar > 0.0 {
             d_output.iter_mut().zip(&self.outputs[..rows]).for_each(|(d, y)| *d += ar * y);
         }
-        if let (true, Some(mask)) = (masks.apart, masks.output) {
+        if let (true, Some(mask)) = (self.apart, masks.output) {
             times(&self.compute, d_output, mask, step);
+        }
+        if let Some(d_raw) = d_raw {
+            d_output.iter_mut().zip(d_raw).for_each(|(d, raw)| *d += raw);
         }
         if tar > 0.0 {
             for (i, (before, now)) in self.raw[..rows].iter().zip(&self.raw[step..rows]).enumerate() {
@@ -465,6 +506,11 @@ impl Layer {
                 d_output[i + step] += change;
             }
         }
+    }
+
+    /// From the gradient by the states, as the layer above sees them, to that by the gates before their activation.
+    fn chain_back(&mut self, params: &Params, masks: LayerMasks<'_>, shape: Shape, d_output: &[f32]) {
+        let step = shape.1 * self.hidden;
         let mut d_carried = std::mem::take(&mut self.d_carried);
         let (unit, team) = (self.unit, Arc::clone(&self.compute.team));
         let (levels, mut window) = self.window(params, masks, shape);
@@ -526,6 +572,8 @@ pub(super) struct Backward<'a> {
     pub shape: Shape,
     /// (T, B, d).
     pub d_output: &'a mut [f32],
+    /// (T, B, d): the gradient by the output without its mask, where something sees that.
+    pub d_raw: Option<&'a [f32]>,
 }
 
 /// One of a layer's tensors on the way back.

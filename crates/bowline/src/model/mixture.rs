@@ -210,7 +210,12 @@ impl Mixture {
         self.through_prior.grow(rows * self.inputs);
         let (masks, through_prior) = (LayerMasks::default(), &mut self.through_prior[..rows * self.inputs]);
         let d_output = &mut self.d_prior[..rows * self.softmaxes];
-        self.prior.backward(Backward { params, x: h, masks, shape, d_output }, gradient, through_prior, scratch);
+        self.prior.backward(
+            Backward { params, x: h, masks, shape, d_output, d_raw: None },
+            gradient,
+            through_prior,
+            scratch,
+        );
         d_h.iter_mut().zip(&*through_prior).for_each(|(sum, d)| *sum += d);
     }
 

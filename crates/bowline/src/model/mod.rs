@@ -9,10 +9,12 @@ mod gatewise;
 mod gram;
 mod layer;
 mod mixture;
+mod mogrifier;
 mod pointer;
 mod projection;
 pub mod question;
 mod state;
+mod sum;
 
 use crate::batch::Window;
 use crate::compute::Compute;
@@ -35,6 +37,7 @@ use pointer::Pointer;
 use projection::Projection;
 pub use question::Question;
 pub use state::{Part, State};
+use sum::Sum;
 
 /// What a network is for; it decides which buffers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,7 @@ pub struct Network {
     inputs: Buffer,
     features: Option<Features>,
     layers: Vec<Layer>,
+    sum: Option<Sum>,
     projection: Option<Projection>,
     classifier: Classifier,
     pointer: Option<Pointer>,
@@ -93,6 +97,7 @@ impl Network {
             inputs: Buffer::zeros(rows * spec.input.width),
             features: Features::new(spec, rows),
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
+            sum: Sum::new(spec, &compute, rows),
             projection: Projection::new(spec, &compute, rows),
             classifier: Classifier::new(&compute, spec.vocab, spec.width(), classified),
             mixture: Mixture::new(spec, &compute, rows),
@@ -141,9 +146,8 @@ impl Network {
     /// The same, with the masks of the recurrent matrices.
     pub fn pack_masked(&mut self, params: &Params, purpose: Use, pass: Pass<'_>) {
         let for_backward = purpose == Use::Train;
-        let last = self.layers.len();
         for (l, layer) in self.layers.iter_mut().enumerate() {
-            layer.pack(params, pass.of_layer(l, last), for_backward);
+            layer.pack(params, pass.of_layer(l, &self.spec), for_backward);
         }
         if let Some(projection) = &mut self.projection {
             projection.pack(params);
@@ -179,19 +183,23 @@ impl Network {
             parts = above;
             let (below, layers) = self.layers.split_at_mut(l);
             let x = below.last().map_or(bottom(&self.features, &self.inputs), |layer| layer.output(shape));
-            layers[0].forward(params, x, of_layer, pass.of_layer(l, self.spec.layers.len()), shape);
+            layers[0].forward(params, x, of_layer, pass.of_layer(l, &self.spec), shape);
+        }
+        if let Some(sum) = &mut self.sum {
+            sum.forward(&self.layers, pass.of_sum(), shape);
         }
         if let Some(projection) = &mut self.projection {
-            let h = last(&self.layers, &self.inputs, shape);
+            let h = last(&self.sum, &self.layers, &self.inputs, shape);
             projection.forward(params, h, pass.of_projection().output, shape);
         }
         self.add_features(shape);
         if let Some(pointer) = &mut self.pointer {
-            let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
+            let h = seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
             pointer.forward(params, &window.inputs, h, pointed, shape);
         }
         if let (Some(mixture), Some(projection)) = (&mut self.mixture, &self.projection) {
-            mixture.forward(params, last(&self.layers, &self.inputs, shape), projection.output(shape), shape);
+            let h = last(&self.sum, &self.layers, &self.inputs, shape);
+            mixture.forward(params, h, projection.output(shape), shape);
         }
     }
 
@@ -208,7 +216,7 @@ impl Network {
     fn add_features(&mut self, shape: (usize, usize)) {
         if let Some(features) = &mut self.features {
             let rows = shape.0 * shape.1;
-            let h = seen(&None, &self.projection, &self.layers, &self.inputs, shape);
+            let h = seen(&None, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
             features.beside_seen(&h[..rows * self.spec.projected()], rows);
         }
     }
@@ -216,10 +224,11 @@ impl Network {
     /// What the classifier sees after every word of the window that was read last, or the last layer's output where several
     /// softmaxes see different things: (T, B, [`ModelSpec::hidden`]).
     pub fn hidden(&self, steps: usize, batch: usize) -> &[f32] {
+        let shape = (steps, batch);
         if self.mixture.is_some() {
-            return last(&self.layers, &self.inputs, (steps, batch));
+            return last(&self.sum, &self.layers, &self.inputs, shape);
         }
-        seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch))
+        seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape)
     }
 
     /// All that the distribution of the next word is computed from, after every word of the window that was read last,
@@ -234,14 +243,24 @@ impl Network {
 
     /// The outlook of one stream in this state.
     pub fn outlook_of(&self, params: &Params, state: &State) -> Vec<f32> {
-        let last = self.spec.layers.last().map_or(0, |layer| layer.state().len());
-        let h = state.parts[state.parts.len() - last..].first().map_or(&[][..], |h| &h.values);
+        let h = &self.last_of(state);
         let seen = self.seen_of(params, state, h);
         match (&self.pointer, &self.mixture) {
             (Some(pointer), _) => pointer.after(params, state.pointer(&self.spec), &seen),
             (None, Some(mixture)) => mixture.after(params, h, &seen),
             (None, None) => seen,
         }
+    }
+
+    /// What the last layer gave, or all together, of one stream in this state.
+    fn last_of(&self, state: &State) -> Vec<f32> {
+        let layers = self.spec.layers.len();
+        let summed = if self.sum.is_some() { layers } else { 1 };
+        let mut h = vec![0.0; self.spec.inputs(layers)];
+        for part in (layers - summed..layers).filter_map(|l| state.part(&format!("h_l{l}"))) {
+            h.iter_mut().zip(&part.values).for_each(|(sum, h)| *sum += h);
+        }
+        h
     }
 
     /// What the classifier sees of one stream in this state, whose last layer gave `h`.
@@ -284,7 +303,7 @@ impl Network {
             return None;
         }
         let (rows, shape) = (window.inputs.len(), (window.steps, window.batch));
-        let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
+        let h = seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
         let outlook = self.pointer.as_ref().map_or(&[][..], |pointer| pointer.outlook(shape));
         let (scale, augment) = (1.0 / window.batch as f32, pass.augment);
         let words = Words { h, targets: &window.targets, scale, augment, outlook };
@@ -312,30 +331,37 @@ impl Network {
         if let Some(projection) = &self.projection {
             let back = Backward {
                 params,
-                x: last(&self.layers, &self.inputs, shape),
+                x: last(&self.sum, &self.layers, &self.inputs, shape),
                 masks: pass.of_projection(),
                 shape,
                 d_output: &mut self.d_above[..rows * projected],
+                d_raw: None,
             };
             let d_h = &mut self.d_below[..rows * self.spec.inputs(self.layers.len())];
             projection.backward(back, gradient, d_h, &mut self.scratch);
             if let Some(mixture) = &mut self.mixture {
-                let h = last(&self.layers, &self.inputs, shape);
+                let h = last(&self.sum, &self.layers, &self.inputs, shape);
                 mixture.prior_backward((params, h, shape), (gradient, d_h), &mut self.scratch);
             }
             std::mem::swap(&mut self.d_above, &mut self.d_below);
+        }
+        if let Some(sum) = &mut self.sum {
+            sum.backward(&mut self.d_above[..rows * self.spec.inputs(self.layers.len())], pass.of_sum(), shape);
         }
         for l in (0..self.layers.len()).rev() {
             if stop() {
                 return None;
             }
+            // Above the last layer there is the sum alone.
+            let above_is_sum = l + 1 == self.layers.len();
             let (below, above) = self.layers.split_at_mut(l);
             let back = Backward {
                 params,
                 x: below.last().map_or(bottom(&self.features, &self.inputs), |layer| layer.output(shape)),
-                masks: pass.of_layer(l, self.spec.layers.len()),
+                masks: pass.of_layer(l, &self.spec),
                 shape,
                 d_output: &mut self.d_above[..rows * self.spec.layers[l].units],
+                d_raw: self.sum.as_ref().filter(|_| !above_is_sum).map(|sum| sum.gradient(shape)),
             };
             let d_x = &mut self.d_below[..rows * self.spec.inputs(l)];
             above[0].backward(back, gradient, d_x, &mut self.scratch);
@@ -358,7 +384,7 @@ impl Network {
         let shape = (window.steps, window.batch);
         self.read(params, window, state, None);
         if self.pointer.is_none() && self.mixture.is_none() {
-            let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
+            let h = seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
             return self.classifier.answer(&self.compute.team, params, h, questions);
         }
         let mut y = vec![0.0; self.spec.vocab];
@@ -382,19 +408,19 @@ impl Network {
     pub fn classify(
         &mut self,
         params: &Params,
-        (steps, batch): (usize, usize),
+        shape: (usize, usize),
         targets: &[u32],
         temperatures: &[f32],
         nll: &mut [f64],
     ) {
         if let Some(mixture) = &self.mixture {
-            let outlooks = mixture.outlook((steps, batch));
+            let outlooks = mixture.outlook(shape);
             return mixture.evaluate((&self.classifier, params), (outlooks, targets), (temperatures, nll));
         }
-        let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch));
+        let h = seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
         self.classifier.evaluate(&self.compute.team, params, h, targets, temperatures, nll);
         let Some(pointer) = &self.pointer else { return };
-        let rows = pointer.outlook((steps, batch)).chunks_exact(self.spec.outlook());
+        let rows = pointer.outlook(shape).chunks_exact(self.spec.outlook());
         for ((row, &target), nll) in rows.zip(targets).zip(nll.chunks_exact_mut(temperatures.len())) {
             let seen = Outlook::of(row, self.spec.width());
             nll.iter_mut().for_each(|nll| *nll = seen.mixed(target, *nll));
@@ -416,26 +442,28 @@ impl Network {
     }
 }
 
-/// What the classifier sees: the projection, or the last layer, or what is below it, with the features beside it. (Not a method of the network, whose other
-/// parts can then be used at the same time.)
+/// What the classifier sees: the projection, or the last layer, with the features beside it. (Not a method of the network, whose
+/// other parts can then be used at the same time.)
 fn seen<'a>(
     features: &'a Option<Features>,
     projection: &'a Option<Projection>,
-    layers: &'a [Layer],
-    inputs: &'a [f32],
+    last: &'a [f32],
     shape: (usize, usize),
 ) -> &'a [f32] {
-    match (features, projection, layers.last()) {
-        (Some(features), ..) => features.seen(shape),
-        (None, Some(projection), _) => projection.output(shape),
-        (None, None, Some(layer)) => layer.output(shape),
-        (None, None, None) => inputs,
+    match (features, projection) {
+        (Some(features), _) => features.seen(shape),
+        (None, Some(projection)) => projection.output(shape),
+        (None, None) => last,
     }
 }
 
-/// What the last layer gives, or what is below it.
-fn last<'a>(layers: &'a [Layer], inputs: &'a [f32], shape: (usize, usize)) -> &'a [f32] {
-    layers.last().map_or(inputs, |layer| layer.output(shape))
+/// What the last layer gives, or the sum of all, or what is below them.
+fn last<'a>(sum: &'a Option<Sum>, layers: &'a [Layer], inputs: &'a [f32], shape: (usize, usize)) -> &'a [f32] {
+    match (sum, layers.last()) {
+        (Some(sum), _) => sum.output(shape),
+        (None, Some(layer)) => layer.output(shape),
+        (None, None) => inputs,
+    }
 }
 
 /// What the first layer reads: word vectors, with the features beside them.
@@ -444,8 +472,21 @@ fn bottom<'a>(features: &'a Option<Features>, inputs: &'a [f32]) -> &'a [f32] {
 }
 
 impl<'a> Pass<'a> {
-    /// The masks of layer `l` of so many: in the paper's scheme one for both places where its state is consumed.
-    fn of_layer(&self, l: usize, layers: usize) -> LayerMasks<'a> {
+    /// The masks of layer `l`: in the paper's scheme one for both places where its state is consumed. Where the classifier sees the
+    /// sum of all layers, the last one's output has no mask of its own.
+    fn of_layer(&self, l: usize, spec: &ModelSpec) -> LayerMasks<'a> {
+        let (top, sum) = (l + 1 == spec.layers.len(), spec.output.sum_layers);
+        let masks = self.of_one(l, spec.layers.len());
+        let output = masks.output.filter(|_| !(top && sum));
+        LayerMasks { output, apart: masks.apart || sum, raw: sum, ..masks }
+    }
+
+    /// The mask of the sum of all layers: that of the last one's output.
+    fn of_sum(&self) -> Option<&'a [f32]> {
+        self.masks.and_then(|masks| masks.outputs.last().or(masks.states.last())).and_then(|mask| there(mask))
+    }
+
+    fn of_one(&self, l: usize, layers: usize) -> LayerMasks<'a> {
         let activity = if l + 1 == layers { self.activity } else { Activity::default() };
         let Some(masks) = self.masks else {
             return LayerMasks { activity, apart: activity != Activity::default(), ..LayerMasks::default() };

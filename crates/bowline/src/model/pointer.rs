@@ -182,7 +182,7 @@ impl Pointer {
         }
         self.through_query.grow(rows * d);
         let (masks, through_query) = (LayerMasks::default(), &mut self.through_query[..rows * d]);
-        let back = Backward { params, x: h, masks, shape, d_output: &mut self.d_query[..rows * d] };
+        let back = Backward { params, x: h, masks, shape, d_output: &mut self.d_query[..rows * d], d_raw: None };
         self.query.backward(back, gradient, through_query, scratch);
         d_h.iter_mut().zip(&*through_query).for_each(|(sum, x)| *sum += x);
     }

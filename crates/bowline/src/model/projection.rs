@@ -96,7 +96,7 @@ impl Projection {
 
     /// From `d_output`, which is used up, to the gradient of the weights and of `h` (`d_h`).
     pub(super) fn backward(&self, pass: Backward<'_>, gradient: &mut Params, d_h: &mut [f32], scratch: &mut PackedB) {
-        let Backward { params, x: h, masks, shape: (steps, batch), d_output } = pass;
+        let Backward { params, x: h, masks, shape: (steps, batch), d_output, .. } = pass;
         let (rows, width, team) = (steps * batch, self.spec.width, &*self.compute.team);
         if let Some(mask) = masks.output {
             times(&self.compute, d_output, mask, batch * width);

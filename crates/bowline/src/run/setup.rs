@@ -27,6 +27,14 @@ pub(super) fn initial(config: &Config, vocab: usize) -> Params {
             _ => stream.fill(values, |r| (2.0 * unit(r) - 1.0) * within),
         }
     }
+    // The product of the two factors of a round has the variance 1 / fan_in: each has the root of what that takes.
+    for round in params.layout().layers.iter().flat_map(|layer| layer.rounds.clone()).collect::<Vec<_>>() {
+        let deviation = (params.of(round.down).len() as f32).powf(-0.25);
+        for factor in [round.down, round.up].into_iter().filter(|_| start.fan_in) {
+            let stream = Stream::new(config.seed, Purpose::Weights, factor.index() as u64);
+            normal(&stream, params.of_mut(factor), deviation);
+        }
+    }
     for (bias, gate, value) in gate_biases(config, params.layout()) {
         let bias = params.of_mut(bias);
         let units = bias.len() / gate.1;
@@ -38,7 +46,7 @@ pub(super) fn initial(config: &Config, vocab: usize) -> Params {
 /// The biases of gates that start at a value of their own: the tensor, which of how many gates, the value.
 fn gate_biases(config: &Config, layout: &Layout) -> Vec<(TensorId, (usize, usize), f32)> {
     let (gate, value) = match config.network.unit {
-        UnitName::Lstm => ((1, 4), config.start.forget_bias),
+        UnitName::Lstm | UnitName::Mogrifier => ((1, 4), config.start.forget_bias),
         UnitName::Highway => ((1, 2), config.start.transform_bias),
         _ => return Vec::new(),
     };
@@ -92,7 +100,8 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     let in_layers = (spec.products() as u128).saturating_sub(classifier * spec.softmaxes() as u128);
     // A pair of bf16 takes the place of one f32.
     let packed = (2 * classifier + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
-    let in_window: u128 = spec.layers.iter().map(|layer| 7 * layer.units as u128).sum();
+    let in_rounds = |l: usize| spec.layers[l].unit.rounds() as u128 * (spec.inputs(l) + spec.layers[l].units) as u128;
+    let in_window: u128 = (0..spec.layers.len()).map(|l| 7 * spec.layers[l].units as u128 + in_rounds(l)).sum();
     // Of a mixture of softmaxes, the logits of some words are kept at a time.
     let logits = spec.output.mixture.map_or(rows, |mixture| logits_at_a_time(mixture.softmaxes) as u128) * vocab;
     let activations = rows * (3 * spec.widest() as u128 + in_window) + logits;

@@ -124,7 +124,7 @@ impl Case {
 /// Gates of a unit.
 pub fn gates(unit: Unit) -> usize {
     match unit {
-        Unit::Lstm { .. } => 4,
+        Unit::Lstm { .. } | Unit::Mogrifier { .. } => 4,
         Unit::Gru => 3,
         Unit::Highway { .. } => 2,
         Unit::Rnn { .. } | Unit::Deep { .. } => 1,

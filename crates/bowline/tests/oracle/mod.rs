@@ -255,6 +255,7 @@ impl Pass<'_> {
                 below.extend(features);
                 // Equation 2.2: h_t = f(x_t, h_{t-1}), one layer above the other.
                 let (mut column, mut parts) = (Vec::new(), &mut state.parts[..]);
+                let mut total = vec![0.0; self.spec.inputs(self.spec.layers.len())];
                 for (l, layer) in self.spec.layers.iter().enumerate() {
                     let (of_layer, above) = parts.split_at_mut(layer.state().len());
                     parts = above;
@@ -271,7 +272,13 @@ impl Pass<'_> {
                     for (part, values) in of_layer.iter_mut().zip(&after) {
                         part[stream.clone()].copy_from_slice(values);
                     }
-                    below = times(&after[0], &self.row(|m| &m.outputs[l], at, layer.units));
+                    let mask = self.row(|m| &m.outputs[l], at, layer.units);
+                    below = times(&after[0], &mask);
+                    if self.spec.output.sum_layers {
+                        // The classifier sees the sum of all layers, with the last one's mask.
+                        add(&mut total, &after[0]);
+                        below = if l + 1 == self.spec.layers.len() { times(&total, &mask) } else { below };
+                    }
                     column.push(step);
                 }
                 outputs.push(below.clone());
@@ -339,6 +346,10 @@ impl Pass<'_> {
                     add(&mut d_above, &by_shares);
                 }
                 let last = self.spec.layers.len() - 1;
+                if self.spec.output.sum_layers {
+                    let d_sum = times(&d_above, &self.row(|m| &m.outputs[last], at, d_above.len()));
+                    (0..last).for_each(|l| add(&mut d_next[l][0], &d_sum));
+                }
                 add(&mut d_next[last][0], &self.activity_gradient(forward, at));
                 for (l, layer) in self.spec.layers.iter().enumerate().rev() {
                     // h is consumed above and by the next step.

@@ -62,6 +62,9 @@ pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
     if spec.output.mixture.is_some() {
         return Err("a mixture of softmaxes".to_owned());
     }
+    if spec.output.sum_layers {
+        return Err("a sum of layers under the classifier".to_owned());
+    }
     spec.layers.iter().try_for_each(|layer| operator(layer).map(|_| ()))
 }
 

@@ -206,8 +206,8 @@ fn mask_at(mask: &[f32], t: usize, places: Places) -> usize {
 }
 
 /// From `d_outputs`, (T, B, d), the gradient by what the layer above sees, to the gradient by the gates, left in `w.gates`
-/// (and, where the cell splits it, in `w.d_products`). `d_carried`, (B, d), is room to work in. The chain ends at the first step
-/// of the window.
+/// (and, where the cell splits it, in `w.d_products`). `d_carried`, (B, d), is the gradient by what the window carries on, and
+/// then by what was carried in. The chain ends at the first step of the window.
 pub(super) fn backward<C: Cell>(
     team: &Team,
     levels: &Levels<'_>,
@@ -219,7 +219,6 @@ pub(super) fn backward<C: Cell>(
     w.check::<C>(levels);
     assert_size("d_outputs", d_outputs, &[steps, batch, d]);
     assert_size("d_carried", d_carried, &[batch, d]);
-    d_carried.fill(0.0);
     let parts = levels.parts;
     let places = Places { parts, levels: levels.count(), steps, step: batch * d };
     let barrier = levels.barrier(team);

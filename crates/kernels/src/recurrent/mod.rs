@@ -122,6 +122,20 @@ pub fn backward(
     d_outputs: &[f32],
     d_carried: &mut [f32],
 ) {
+    d_carried.fill(0.0);
+    backward_on(unit, team, levels, window, d_outputs, d_carried);
+}
+
+/// The same of a window that others follow: `d_carried` is the gradient by what the window carries on, and then by what was
+/// carried in. (The gradient by the state that it leaves is a part of `d_outputs`.)
+pub fn backward_on(
+    unit: Unit,
+    team: &Team,
+    levels: &Levels<'_>,
+    window: &mut Window<'_>,
+    d_outputs: &[f32],
+    d_carried: &mut [f32],
+) {
     with_cell!(unit, C => chain::backward::<C>(team, levels, window, d_outputs, d_carried));
 }
 

@@ -4,6 +4,7 @@ mod deep;
 mod gru;
 mod highway;
 mod lstm;
+mod mogrifier;
 mod rnn;
 
 use super::layout::Layout;
@@ -36,6 +37,9 @@ pub struct Read<'a> {
 pub fn step(layout: &Layout, layer: &LayerSpec, l: usize, params: &[f64], read: &Read<'_>) -> Box<dyn Step> {
     match layer.unit {
         Unit::Lstm { coupled } => Box::new(lstm::Lstm::step(layout, l, coupled, params, read)),
+        Unit::Mogrifier { coupled, rounds, .. } => {
+            Box::new(mogrifier::Mogrifier::step(layout, l, coupled, rounds, params, read))
+        }
         Unit::Gru => Box::new(gru::Gru::step(layout, l, params, read)),
         Unit::Rnn { activation } => Box::new(rnn::Rnn::step(layout, l, activation, params, read)),
         Unit::Highway { depth } => Box::new(highway::Highway::step(layout, l, depth, params, read)),
