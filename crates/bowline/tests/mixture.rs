@@ -23,7 +23,7 @@ fn spec(vocab: usize, softmaxes: usize, tied: bool) -> ModelSpec {
     let mixture = Some(MixtureSpec { softmaxes });
     ModelSpec {
         vocab,
-        input: InputSpec { width: 4, topics: None },
+        input: InputSpec::words(4),
         layers: [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect(),
         output: OutputSpec { projection, tied, bias: tied, mixture, ..OutputSpec::default() },
     }
@@ -201,7 +201,7 @@ fn pytorch_computes_the_same() {
     let mixture = Some(MixtureSpec { softmaxes: fixture.softmaxes });
     let spec = ModelSpec {
         vocab,
-        input: InputSpec { width: fixture.width, topics: None },
+        input: InputSpec::words(fixture.width),
         layers: vec![LayerSpec::new(Unit::Rnn { activation: Activation::Tanh }, fixture.units)],
         output: OutputSpec { projection, tied: true, bias: true, mixture, ..OutputSpec::default() },
     };

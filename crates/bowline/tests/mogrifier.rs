@@ -8,7 +8,7 @@ use bowline::compute::Compute;
 use bowline::model::{Masks, Network, Pass, State, Use};
 use bowline::params::Params;
 use bowline::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
-use bowline_kernels::{Isa, Precision, Team};
+use bowline_kernels::{Isa, Team};
 use oracle::case::Case;
 use oracle::check::{assert_close, narrow, slopes_match};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ fn specs(vocab: usize, units: usize) -> Vec<ModelSpec> {
     let projection = Some(ProjectionSpec { width: 3, activation: Activation::Linear, bias: false });
     let spec = |width, layers: &[(Unit, usize)], output| ModelSpec {
         vocab,
-        input: InputSpec { width, topics: None },
+        input: InputSpec::words(width),
         layers: layers.iter().map(|&(unit, units)| LayerSpec::new(unit, units)).collect(),
         output,
     };
@@ -95,8 +95,17 @@ fn train(case: &Case, masks: Option<&Masks>, compute: Compute) -> (f64, Params, 
 
 #[test]
 fn slopes_match_the_gradient() {
-    for case in specs(7, 5).iter().flat_map(|spec| cases(spec, (4, 2), 0.7)) {
-        slopes_match(&case);
+    // Without the coupled gate, which has a kink; PyTorch checks that one.
+    let smooth = |mut spec: ModelSpec| {
+        for layer in &mut spec.layers {
+            if let Unit::Mogrifier { coupled, .. } = &mut layer.unit {
+                *coupled = false;
+            }
+        }
+        spec
+    };
+    for spec in specs(7, 5).into_iter().map(smooth) {
+        cases(&spec, (4, 2), 0.7).iter().for_each(slopes_match);
     }
 }
 
@@ -105,20 +114,17 @@ fn the_fast_path_agrees_with_the_oracle() {
     for isa in Isa::available() {
         for case in specs(11, 9).iter().flat_map(|spec| cases(spec, (6, 3), 0.7)) {
             let truth = case.run(None);
-            for precision in Precision::all_available(isa) {
-                let [of_loss, of_gradient] = if precision == Precision::F32 { [1e-6, 2e-5] } else { [2e-2, 8e-2] };
-                let compute = Compute::new(Arc::new(Team::new(2)), isa).at(precision);
-                let (loss, gradient, after) = train(&case, masks(&case).as_ref(), compute);
-                assert!((loss / 18.0 - truth.mean_ce).abs() <= of_loss * truth.mean_ce, "{isa:?}: {loss}");
-                for tensor in case.spec.layout().tensors() {
-                    let found: Vec<f64> = gradient.get(tensor).iter().map(|&g| f64::from(g)).collect();
-                    let what = format!("{isa:?} {precision:?} {:?}, {}", case.spec, tensor.name);
-                    assert_close(&what, &found, &truth.gradient[tensor.range()], of_gradient);
-                }
-                for (part, expected) in after.parts.iter().zip(&truth.state.parts) {
-                    let found: Vec<f64> = part.values.iter().map(|&x| f64::from(x)).collect();
-                    assert_close(&part.name, &found, expected, of_gradient);
-                }
+            let compute = Compute::new(Arc::new(Team::new(2)), isa);
+            let (loss, gradient, after) = train(&case, masks(&case).as_ref(), compute);
+            assert!((loss / 18.0 - truth.mean_ce).abs() <= 1e-6 * truth.mean_ce, "{isa:?}: {loss}");
+            for tensor in case.spec.layout().tensors() {
+                let found: Vec<f64> = gradient.get(tensor).iter().map(|&g| f64::from(g)).collect();
+                let what = format!("{isa:?} {:?}, {}", case.spec, tensor.name);
+                assert_close(&what, &found, &truth.gradient[tensor.range()], 2e-5);
+            }
+            for (part, expected) in after.parts.iter().zip(&truth.state.parts) {
+                let found: Vec<f64> = part.values.iter().map(|&x| f64::from(x)).collect();
+                assert_close(&part.name, &found, expected, 2e-5);
             }
         }
     }
@@ -152,7 +158,7 @@ fn weight_drop_is_that_of_a_masked_model() {
 
 #[test]
 fn the_number_of_threads_changes_no_bit() {
-    for spec in specs(40, 75) {
+    for spec in specs(40, 100) {
         let case = Case::random(&spec, (7, 21), 0.2, Some(0.7), 74);
         let masks = masks(&case);
         let (loss, gradient, after) = train(&case, masks.as_ref(), Compute::with_threads(1));
@@ -230,7 +236,7 @@ fn pytorch_computes_the_same() {
     let unit = Unit::Mogrifier { coupled: true, rounds, rank };
     let spec = ModelSpec {
         vocab,
-        input: InputSpec { width: fixture.width, topics: None },
+        input: InputSpec::words(fixture.width),
         layers: vec![LayerSpec::new(unit, fixture.units); 2],
         output: OutputSpec { tied: true, bias: true, sum_layers: true, ..OutputSpec::default() },
     };

@@ -273,7 +273,7 @@ impl Layer {
         d_x: &mut [f32],
         scratch: &mut PackedB,
     ) {
-        let Backward { params, x, masks, shape, d_output, d_raw } = pass;
+        let Backward { x, masks, shape, d_output, d_raw, .. } = pass;
         let Some(mut rounds) = self.mogrifier.take() else { return };
         let ((steps, batch), d) = (shape, self.hidden);
         let (step, inputs, gates) = (batch * d, batch * self.inputs, self.unit.gates() * d);

@@ -1,6 +1,7 @@
 //! What a run starts with, how its text is read, and how much memory it will take.
 
 use crate::batch::Streams;
+use crate::characters::PAD;
 use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
 use crate::layout::{Layout, TensorId};
@@ -33,6 +34,13 @@ pub(super) fn initial(config: &Config, vocab: usize) -> Params {
         for factor in [round.down, round.up].into_iter().filter(|_| start.fan_in) {
             let stream = Stream::new(config.seed, Purpose::Weights, factor.index() as u64);
             normal(&stream, params.of_mut(factor), deviation);
+        }
+    }
+    if let Some(characters) = params.layout().characters.clone() {
+        let c = config.network.characters.width;
+        params.of_mut(characters.vectors)[PAD * c..][..c].fill(0.0);
+        for bias in characters.highways.iter().filter_map(|[transform, _]| transform.bias) {
+            params.of_mut(bias).iter_mut().for_each(|b| *b += start.transform_bias);
         }
     }
     for (bias, gate, value) in gate_biases(config, params.layout()) {
@@ -102,6 +110,8 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     let packed = (2 * classifier + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
     let in_rounds = |l: usize| spec.layers[l].unit.rounds() as u128 * (spec.inputs(l) + spec.layers[l].units) as u128;
     let in_window: u128 = (0..spec.layers.len()).map(|l| 7 * spec.layers[l].units as u128 + in_rounds(l)).sum();
+    let in_window =
+        in_window + spec.input.characters.as_ref().map_or(0, |c| ((4 + 7 * c.highways) * c.outputs()) as u128);
     // Of a mixture of softmaxes, the logits of some words are kept at a time.
     let logits = spec.output.mixture.map_or(rows, |mixture| logits_at_a_time(mixture.softmaxes) as u128) * vocab;
     let activations = rows * (3 * spec.widest() as u128 + in_window) + logits;
