@@ -80,7 +80,7 @@ impl Highway {
         let d_gates = [(&self.transform, &mut self.d_transform), (&self.candidate, &mut self.d_candidate)];
         for (part, d_part) in d_gates {
             let (masks, through) = (LayerMasks::default(), &mut self.through[..x.len()]);
-            let back = Backward { params, x, masks, shape, d_output: &mut d_part[..x.len()] };
+            let back = Backward { params, x, masks, shape, d_output: &mut d_part[..x.len()], d_raw: None };
             part.backward(back, gradient, through, scratch);
             d.iter_mut().zip(&*through).for_each(|(d, through)| *d += through);
         }
