@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use super::Form;
 use crate::protobuf::Message;
+use bowline::model::word_vectors;
 use bowline::params::Params;
 use bowline::spec::{Activation, LayerSpec, ModelSpec, Unit};
 
@@ -95,8 +96,7 @@ pub(super) struct Graph<'a> {
 pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
     let a = params.spec();
     let v = a.vocab;
-    let mut graph = Graph::default();
-    graph.floats("encoder.weight", &[v, a.input.width], Cow::Borrowed(params.embedding()));
+    let mut graph = Graph::of(params);
 
     // Word vectors, (time, batch, d). In a step, time is 1.
     if form == Form::Step {
@@ -147,6 +147,13 @@ pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
 }
 
 impl<'a> Graph<'a> {
+    /// A graph that has the word vectors. Words that are read by their characters become a table.
+    pub(super) fn of(params: &'a Params) -> Graph<'a> {
+        let (a, mut graph) = (params.spec(), Graph::default());
+        graph.floats("encoder.weight", &[a.vocab, a.input.width], word_vectors(params));
+        graph
+    }
+
     /// The `GraphProto`.
     pub(super) fn message(self, name: &str, inputs: Vec<Message<'a>>, outputs: Vec<Message<'a>>) -> Message<'a> {
         let fields = |number, of: Vec<Message<'a>>| of.into_iter().map(move |message| (number, message));

@@ -36,7 +36,7 @@ pub(super) fn metadata(spec: &ModelSpec, eos: u32) -> [(&'static str, String); 3
 
 /// Offline: the cost of each hypothesis.
 pub(super) fn hypotheses<'a>(params: &'a Params, eos: u32) -> Message<'a> {
-    let mut graph = embedding(params);
+    let mut graph = Graph::of(params);
     // Sizes as vectors of one number: N, and L for the range of positions.
     graph.ints("first", &[0]);
     graph.ints("second", &[1]);
@@ -90,7 +90,7 @@ pub(super) fn hypotheses<'a>(params: &'a Params, eos: u32) -> Message<'a> {
 /// Streaming: the token after each.
 pub(super) fn token(params: &Params) -> Message<'_> {
     let a = params.spec();
-    let mut graph = embedding(params);
+    let mut graph = Graph::of(params);
     // (time, batch, d), both of size 1.
     graph.node("Gather", &["encoder.weight", "x"], &["vectors"], &[]);
     for part in ["h", "c"] {
@@ -113,14 +113,6 @@ pub(super) fn token(params: &Params) -> Message<'_> {
         outputs.push(value(&next, FLOAT, &state));
     }
     graph.message("bowline_token", inputs, outputs)
-}
-
-/// A graph that has the word vectors.
-fn embedding<'a>(params: &'a Params) -> Graph<'a> {
-    let a = params.spec();
-    let mut graph = Graph::default();
-    graph.floats("encoder.weight", &[a.vocab, a.input.width], Cow::Borrowed(params.embedding()));
-    graph
 }
 
 /// What they compute is checked with onnxruntime and sherpa-onnx, in `crates/python/tests/test_speech.py`.
@@ -169,7 +161,7 @@ mod tests {
         let output = OutputSpec { projection: None, tied: false, bias: true, pointer: None };
         for (unit, widths) in [(Unit::Gru, [3, 3]), (Unit::Lstm { coupled: false }, [3, 4])] {
             let layers = widths.map(|units| LayerSpec::new(unit, units)).to_vec();
-            let input = InputSpec { width: 3, topics: None };
+            let input = InputSpec::words(3);
             let spec = ModelSpec { vocab: 5, input, layers, output: output.clone() };
             assert!(exported(&spec, Form::Hypotheses).is_ok());
             let message = exported(&spec, Form::Token).err().unwrap().to_string();
