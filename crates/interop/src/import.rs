@@ -167,7 +167,7 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
         toolkit.check(&source, &words, request.vocabulary)?;
     }
     let projection = source.projection(layers.last().map_or(width, |layer| layer.units), functions.projection)?;
-    let output = OutputSpec { projection, tied: false, bias: true, pointer: None };
+    let output = OutputSpec { projection, tied: false, bias: true, ..OutputSpec::default() };
     let mut spec = ModelSpec { vocab, input: InputSpec::words(width), layers, output };
     let like_the_paper_s = spec.as_paper().is_some();
     let mut notes: Vec<String> = toolkit.map(Toolkit::note).into_iter().collect();

@@ -61,6 +61,9 @@ pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
     if spec.output.pointer.is_some() {
         return Err("a pointer to the last words".to_owned());
     }
+    if spec.output.mixture.is_some() {
+        return Err("a mixture of softmaxes".to_owned());
+    }
     spec.layers.iter().try_for_each(|layer| operator(layer).map(|_| ()))
 }
 
