@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_sherpa_cannot_stream_is_refused() {
-        let output = OutputSpec { projection: None, tied: false, bias: true, pointer: None };
+        let output = OutputSpec { bias: true, ..OutputSpec::default() };
         for (unit, widths) in [(Unit::Gru, [3, 3]), (Unit::Lstm { coupled: false }, [3, 4])] {
             let layers = widths.map(|units| LayerSpec::new(unit, units)).to_vec();
             let input = InputSpec::words(3);
