@@ -90,6 +90,15 @@ pub struct CharacterTensors {
     pub highways: Vec<[ProjectionTensors; 2]>,
 }
 
+/// The tensors of the polynomials of a sum-product network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SumProductTensors {
+    /// (V, K).
+    pub weight: TensorId,
+    /// (V).
+    pub bias: TensorId,
+}
+
 /// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -108,6 +117,8 @@ pub struct Layout {
     pub classifier_bias: Option<TensorId>,
     /// The pointer.
     pub pointer: Option<PointerTensors>,
+    /// The polynomials of a sum-product network.
+    pub sum_product: Option<SumProductTensors>,
 }
 
 impl Layout {
@@ -138,7 +149,21 @@ impl Layout {
             bias: all.declare("pointer.query.bias", &[d]),
             sentinel: all.declare("pointer.sentinel", &[1, d]),
         });
-        Layout { tensors: all.0, embedding, characters, layers, projection, classifier, classifier_bias, pointer }
+        let sum_product = spec.output.sum_product.map(|powers| SumProductTensors {
+            weight: all.declare("sum_product.weight", &[spec.vocab, powers]),
+            bias: all.declare("sum_product.bias", &[spec.vocab]),
+        });
+        Layout {
+            tensors: all.0,
+            embedding,
+            characters,
+            layers,
+            projection,
+            classifier,
+            classifier_bias,
+            pointer,
+            sum_product,
+        }
     }
 
     /// The tensors, in the order of the flat buffer.

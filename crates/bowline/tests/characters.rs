@@ -31,7 +31,7 @@ fn cases(vocab: usize, shape: (usize, usize), maps: usize) -> Vec<Case> {
             vocab,
             input: InputSpec::characters(characters),
             layers: [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect(),
-            output: OutputSpec { projection: None, tied: false, bias: i == 0, pointer: None },
+            output: OutputSpec { projection: None, tied: false, bias: i == 0, ..OutputSpec::default() },
         };
         let mut random = Random::new(60 + i as u64);
         let mut word = |id: usize| -> Vec<usize> {
@@ -197,6 +197,7 @@ fn loss_and_gradients_are_pytorch_s() {
         features: Vec::new(),
         pointed: Vec::new(),
         spelling: fixture.spelling,
+        context: Vec::new(),
     };
     let output = case.run(None);
     assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);

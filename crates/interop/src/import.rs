@@ -160,7 +160,7 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
     let layers = source.layers(width, &functions.layers)?;
     let words = vocabulary(request, &source, (vocab, width))?;
     let projection = source.projection(layers.last().map_or(width, |layer| layer.units), functions.projection)?;
-    let output = OutputSpec { projection, tied: false, bias: true, pointer: None };
+    let output = OutputSpec { projection, tied: false, bias: true, ..OutputSpec::default() };
     let mut spec = ModelSpec { vocab, input: InputSpec::words(width), layers, output };
     let like_the_paper_s = spec.as_paper().is_some();
     let mut notes = Vec::new();

@@ -3,6 +3,7 @@
 pub mod adapt;
 mod characters;
 pub mod classifier;
+mod context;
 pub mod dropout;
 pub mod embedding;
 mod features;
@@ -13,6 +14,7 @@ mod pointer;
 mod projection;
 pub mod question;
 mod state;
+mod sum_product;
 
 use crate::batch::Window;
 use crate::compute::Compute;
@@ -25,6 +27,7 @@ use bowline_kernels::{Buffer, Isa, PackedB, Team};
 use characters::Characters;
 pub use characters::word_vectors;
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss, Words};
+use context::Context;
 use dropout::there;
 pub use dropout::{Dropout, KeepProb, Masks, Site, Sites};
 use features::{Features, without_features};
@@ -52,9 +55,10 @@ pub struct Network {
     compute: Compute,
     steps: usize,
     batch: usize,
-    /// (T, B, d): the word vectors, masked.
+    /// (T, B, d): the word vectors, masked; or those of several words side by side.
     inputs: Buffer,
     characters: Option<Characters>,
+    context: Option<Context>,
     features: Option<Features>,
     layers: Vec<Layer>,
     projection: Option<Projection>,
@@ -88,12 +92,13 @@ impl Network {
         let gradient = if purpose == Use::Train { rows * spec.widest() } else { 0 };
         bowline_kernels::make_room(&compute.team);
         Network {
-            inputs: Buffer::zeros(rows * spec.input.width),
+            inputs: Buffer::zeros(rows * spec.vectors()),
             characters: Characters::new(spec, &compute, rows),
+            context: Context::new(spec),
             features: Features::new(spec, rows),
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
             projection: Projection::new(spec, &compute, rows),
-            classifier: Classifier::new(&compute, spec.vocab, spec.width(), rows),
+            classifier: Classifier::new(&compute, spec, rows),
             pointer: Pointer::new(spec, &compute, rows),
             losses: Vec::new(),
             d_above: Buffer::zeros(gradient),
@@ -167,13 +172,14 @@ impl Network {
             window.batch <= self.batch && window.steps * window.batch <= self.steps * self.batch,
             "the window is larger than the network's room"
         );
-        let d = self.spec.input.width;
-        let x = &mut self.inputs[..shape.0 * shape.1 * d];
-        match &mut self.characters {
-            Some(characters) => characters.forward(params, &window.inputs, pass.masks, x),
-            None => embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x),
+        let (d, rows) = (self.spec.input.width, shape.0 * shape.1);
+        let x = &mut self.inputs[..rows * self.spec.vectors()];
+        let (mut words, pointed, mut parts) = state.split_mut(&self.spec);
+        match (&mut self.characters, &mut self.context, &mut words) {
+            (Some(characters), ..) => characters.forward(params, &window.inputs, pass.masks, x),
+            (_, Some(context), Some(words)) => context.forward(params.embedding(), &window.inputs, words, shape, x),
+            _ => embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x),
         }
-        let (words, pointed, mut parts) = state.split_mut(&self.spec);
         self.read_features(params, window, words);
         for l in 0..self.layers.len() {
             let (of_layer, above) = parts.split_at_mut(self.spec.layers[l].state().len());
@@ -188,7 +194,7 @@ impl Network {
         }
         self.add_features(shape);
         if let Some(pointer) = &mut self.pointer {
-            let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
+            let h = seen(&self.features, &self.projection, &self.layers, (&self.inputs, self.spec.vectors()), shape);
             pointer.forward(params, &window.inputs, h, pointed, shape);
         }
     }
@@ -206,14 +212,14 @@ impl Network {
     fn add_features(&mut self, shape: (usize, usize)) {
         if let Some(features) = &mut self.features {
             let rows = shape.0 * shape.1;
-            let h = seen(&None, &self.projection, &self.layers, &self.inputs, shape);
+            let h = seen(&None, &self.projection, &self.layers, (&self.inputs, self.spec.vectors()), shape);
             features.beside_seen(&h[..rows * self.spec.projected()], rows);
         }
     }
 
     /// What the classifier sees after every word of the window that was read last, (T, B, d).
     pub fn hidden(&self, steps: usize, batch: usize) -> &[f32] {
-        seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch))
+        seen(&self.features, &self.projection, &self.layers, (&self.inputs, self.spec.vectors()), (steps, batch))
     }
 
     /// All that the distribution of the next word is computed from, after every word of the window that was read last,
@@ -237,8 +243,13 @@ impl Network {
     /// What the classifier sees of one stream in this state, (d).
     fn hidden_of(&self, params: &Params, state: &State) -> Vec<f32> {
         let last = self.spec.layers.last().map_or(0, |layer| layer.state().len());
-        let h = state.parts[state.parts.len() - last..].first().map_or(&[][..], |h| &h.values);
-        let mut seen = self.projection.as_ref().map_or_else(|| h.to_vec(), |projection| projection.of(params, h));
+        let h = state.parts[state.parts.len() - last..].first().map(|h| h.values.clone());
+        let side_by_side = || {
+            let words = state.parts.first().filter(|_| self.context.is_some());
+            words.map_or_else(Vec::new, |words| context::after(params.embedding(), self.spec.input.width, words))
+        };
+        let h = h.unwrap_or_else(side_by_side);
+        let mut seen = self.projection.as_ref().map_or_else(|| h.clone(), |projection| projection.of(params, &h));
         if let (Some(topics), Some(words)) = (params.topics(), state.parts.first()) {
             seen.extend(features::after(topics, self.spec.features(), words));
         }
@@ -276,7 +287,7 @@ impl Network {
             return None;
         }
         let (rows, shape) = (window.inputs.len(), (window.steps, window.batch));
-        let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
+        let h = seen(&self.features, &self.projection, &self.layers, (&self.inputs, self.spec.vectors()), shape);
         let outlook = self.pointer.as_ref().map_or(&[][..], |pointer| pointer.outlook(shape));
         let (scale, augment) = (1.0 / window.batch as f32, pass.augment);
         let words = Words { h, targets: &window.targets, scale, augment, outlook };
@@ -322,12 +333,13 @@ impl Network {
             above[0].backward(back, gradient, d_x, &mut self.scratch);
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
-        let d = self.spec.input.width;
-        without_features(&mut self.d_above, rows, self.spec.inputs(0), d);
-        let d_x = &self.d_above[..rows * d];
-        match &mut self.characters {
-            Some(characters) => characters.backward(params, (d_x, pass.masks), gradient, &mut self.scratch),
-            None => embedding::backward(d_x, &window.inputs, pass.masks, d, gradient.embedding_mut()),
+        let (d, vectors) = (self.spec.input.width, self.spec.vectors());
+        without_features(&mut self.d_above, rows, self.spec.inputs(0), vectors);
+        let d_x = &self.d_above[..rows * vectors];
+        match (&mut self.characters, &self.context) {
+            (Some(characters), _) => characters.backward(params, (d_x, pass.masks), gradient, &mut self.scratch),
+            (None, Some(context)) => context.backward(d_x, shape, gradient.embedding_mut()),
+            (None, None) => embedding::backward(d_x, &window.inputs, pass.masks, d, gradient.embedding_mut()),
         }
         Some(loss)
     }
@@ -343,7 +355,7 @@ impl Network {
         let shape = (window.steps, window.batch);
         self.read(params, window, state, None);
         let Some(pointer) = &self.pointer else {
-            let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
+            let h = seen(&self.features, &self.projection, &self.layers, (&self.inputs, self.spec.vectors()), shape);
             return self.classifier.answer(&self.compute.team, params, h, questions);
         };
         let mut y = vec![0.0; self.spec.vocab];
@@ -371,7 +383,8 @@ impl Network {
         temperatures: &[f32],
         nll: &mut [f64],
     ) {
-        let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch));
+        let h =
+            seen(&self.features, &self.projection, &self.layers, (&self.inputs, self.spec.vectors()), (steps, batch));
         self.classifier.evaluate(&self.compute.team, params, h, targets, temperatures, nll);
         let Some(pointer) = &self.pointer else { return };
         let rows = pointer.outlook((steps, batch)).chunks_exact(self.spec.outlook());
@@ -399,14 +412,14 @@ fn seen<'a>(
     features: &'a Option<Features>,
     projection: &'a Option<Projection>,
     layers: &'a [Layer],
-    inputs: &'a [f32],
+    (inputs, width): (&'a [f32], usize),
     shape: (usize, usize),
 ) -> &'a [f32] {
     match (features, projection, layers.last()) {
         (Some(features), ..) => features.seen(shape),
         (None, Some(projection), _) => projection.output(shape),
         (None, None, Some(layer)) => layer.output(shape),
-        (None, None, None) => inputs,
+        (None, None, None) => &inputs[..shape.0 * shape.1 * width],
     }
 }
 

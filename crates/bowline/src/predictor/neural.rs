@@ -70,6 +70,11 @@ impl Neural {
                                    vectors would move with every word";
                     return Err(Error::config("dynamic", problem, "--recency or a mixture, without --dynamic"));
                 }
+                if spec.input.context.is_some() || spec.output.sum_product.is_some() {
+                    let problem = "a model that reads words side by side, or a sum-product network, cannot learn from the text \
+                                   that it reads";
+                    return Err(Error::config("dynamic", problem, "--recency or a mixture, without --dynamic"));
+                }
                 let scale = match (dynamic.form, scale) {
                     (DynamicForm::Sgd, _) => None,
                     (DynamicForm::Rms, Some(scale)) => Some(scale.r.clone()),

@@ -142,7 +142,8 @@ fn learning(source: &Source, corpus: &Corpus, end: Instant, show: &mut dyn FnMut
     let valid = &corpus.valid.ids;
     let start = START;
     let spec = source.params.spec();
-    if spec.output.pointer.is_some() || spec.input.characters.is_some() {
+    let is_fixed = spec.input.characters.is_some() || spec.input.context.is_some() || spec.output.sum_product.is_some();
+    if spec.output.pointer.is_some() || is_fixed {
         return Ok(Tried::Without);
     }
     let (sample, begin) = (&valid[..valid.len().min(SAMPLE)], Instant::now());
