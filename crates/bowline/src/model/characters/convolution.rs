@@ -120,6 +120,8 @@ impl Convolution {
                 }
             }
         }
+        // Padding has no vector, whatever its row holds.
+        d_table[PAD * k * m..][..k * m].fill(0.0);
     }
 
     /// From there to the gradient of the weights, and of the vectors, to which it is added.
