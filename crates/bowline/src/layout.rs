@@ -99,7 +99,8 @@ pub struct SumProductTensors {
     pub bias: TensorId,
 }
 
-/// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer.
+/// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer, the shares
+/// of the softmaxes, polynomials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     tensors: Vec<Tensor>,
@@ -119,6 +120,8 @@ pub struct Layout {
     pub pointer: Option<PointerTensors>,
     /// The polynomials of a sum-product network.
     pub sum_product: Option<SumProductTensors>,
+    /// `W_pi`, (K, d): the shares of the softmaxes that are mixed.
+    pub prior: Option<TensorId>,
 }
 
 impl Layout {
@@ -137,8 +140,8 @@ impl Layout {
             .map(|(l, layer)| LayerTensors::of(layer, l, spec.inputs(l), &mut all))
             .collect();
         let projection = spec.output.projection.as_ref().map(|projection| ProjectionTensors {
-            weight: all.declare("projection.weight", &[projection.width, spec.inputs(spec.layers.len())]),
-            bias: projection.bias.then(|| all.declare("projection.bias", &[projection.width])),
+            weight: all.declare("projection.weight", &[spec.projected(), spec.inputs(spec.layers.len())]),
+            bias: projection.bias.then(|| all.declare("projection.bias", &[spec.projected()])),
         });
         let classifier =
             if spec.output.tied { embedding } else { all.declare("decoder.weight", &[spec.vocab, spec.width()]) };
@@ -149,6 +152,8 @@ impl Layout {
             bias: all.declare("pointer.query.bias", &[d]),
             sentinel: all.declare("pointer.sentinel", &[1, d]),
         });
+        let of_prior = [spec.softmaxes(), spec.inputs(spec.layers.len())];
+        let prior = spec.output.mixture.map(|_| all.declare("prior.weight", &of_prior));
         let sum_product = spec.output.sum_product.map(|powers| SumProductTensors {
             weight: all.declare("sum_product.weight", &[spec.vocab, powers]),
             bias: all.declare("sum_product.bias", &[spec.vocab]),
@@ -163,6 +168,7 @@ impl Layout {
             classifier_bias,
             pointer,
             sum_product,
+            prior,
         }
     }
 

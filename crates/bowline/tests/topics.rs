@@ -178,7 +178,7 @@ fn loss_and_gradients_are_pytorch_s() {
         vocab,
         input: InputSpec { width: fixture.width, topics: Some(TOPICS), ..InputSpec::default() },
         layers: vec![LayerSpec::new(Unit::Rnn { activation: Activation::Sigmoid }, fixture.units)],
-        output: OutputSpec { projection: None, tied: false, bias: false, ..OutputSpec::default() },
+        output: OutputSpec::default(),
     };
     let flat = |named: &BTreeMap<String, Vec<f64>>| -> Vec<f64> {
         spec.layout().tensors().iter().flat_map(|tensor| named[&tensor.name].clone()).collect()

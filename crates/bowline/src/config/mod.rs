@@ -483,6 +483,10 @@ impl Config {
             let problem = "the augmented loss is for a classifier that predicts alone, not for one beside a pointer";
             return Err(Error::config("network.pointer", problem, "0, or a model without the augmented loss"));
         }
+        if spec.output.mixture.is_some() && self.augmented() {
+            let problem = "the augmented loss is for one softmax, not for a mixture of them";
+            return Err(Error::config("network.softmaxes", problem, "1, or a model without the augmented loss"));
+        }
         let estimated = self.augmented() && self.augment.target == TargetSource::Embedding;
         if estimated && spec.input.width != spec.width() {
             let problem =

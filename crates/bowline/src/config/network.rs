@@ -2,7 +2,9 @@
 
 use super::Config;
 use crate::characters::CharactersSpec;
-use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit};
+use crate::spec::{
+    Activation, InputSpec, LayerSpec, MixtureSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit,
+};
 use crate::topics::TopicsSpec;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +70,13 @@ pub struct NetworkConfig {
     /// How word vectors come from characters; without maps, words have vectors of their own.
     #[serde(default)]
     pub characters: CharactersSpec,
+    /// Softmaxes that are mixed, each with a projection of its own.
+    #[serde(default = "one")]
+    pub softmaxes: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl Default for NetworkConfig {
@@ -90,6 +99,7 @@ impl Default for NetworkConfig {
             context: 0,
             sum_product: 0,
             characters: CharactersSpec::default(),
+            softmaxes: 1,
         }
     }
 }
@@ -136,6 +146,7 @@ impl Config {
             (network.projection_activation, network.projection_bias) = (projection.activation, projection.bias);
         }
         network.pointer = spec.output.pointer.map_or(0, |pointer| pointer.window);
+        network.softmaxes = spec.softmaxes();
         network.topics = spec.input.topics.is_some();
         (network.context, network.sum_product) =
             (spec.input.context.unwrap_or(0), spec.output.sum_product.unwrap_or(0));
@@ -194,7 +205,8 @@ impl Config {
         let sum_product = (network.sum_product > 0).then_some(network.sum_product);
         let context = (network.context > 0).then_some(network.context);
         let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
-        let output = OutputSpec { projection, tied, bias, pointer, sum_product };
+        let mixture = (network.softmaxes != 1).then_some(MixtureSpec { softmaxes: network.softmaxes });
+        let output = OutputSpec { projection, tied, bias, pointer, mixture, sum_product };
         ModelSpec { vocab, input: InputSpec { width, topics, characters, context }, layers, output }
     }
 }

@@ -69,6 +69,7 @@ const GROUPS: [Group; 11] = [
             ("network.tied", "let the classifier reuse the word vectors (re and real do)"),
             ("network.bias", "give the classifier a bias"),
             ("network.pointer", "words that a pointer beside the classifier looks back on; 0 for no pointer"),
+            ("network.softmaxes", "softmaxes that are mixed, each with a projection of its own"),
             ("network.topics", "give the network the topics of the last words as features"),
             ("network.context", "words that are read side by side, instead of by layers that remember; 0 for one"),
             ("network.sum_product", "powers of each word's polynomial in a sum-product network; 0 for a softmax"),

@@ -141,9 +141,7 @@ enum Tried {
 fn learning(source: &Source, corpus: &Corpus, end: Instant, show: &mut dyn FnMut(&str, f64) -> bool) -> Result<Tried> {
     let valid = &corpus.valid.ids;
     let start = START;
-    let spec = source.params.spec();
-    let is_fixed = spec.input.characters.is_some() || spec.input.context.is_some() || spec.output.sum_product.is_some();
-    if spec.output.pointer.is_some() || is_fixed {
+    if source.params.spec().cannot_adapt().is_some() {
         return Ok(Tried::Without);
     }
     let (sample, begin) = (&valid[..valid.len().min(SAMPLE)], Instant::now());

@@ -5,7 +5,7 @@ use crate::characters::PAD;
 use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
 use crate::layout::{Layout, SumProductTensors, TensorId};
-use crate::model::{AugmentedForm, AugmentedLoss};
+use crate::model::{AugmentedForm, AugmentedLoss, logits_at_a_time};
 use crate::optim::slot_names;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, normal, normals, unit};
@@ -127,13 +127,15 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
         Some(AugmentedLoss { form: AugmentedForm::Given, .. }) => rows * vocab,
         Some(a) => rows.min(vocab) * vocab * if a.flow { 3 } else { 1 },
     };
-    let in_layers = (spec.products() as u128).saturating_sub(classifier);
+    let in_layers = (spec.products() as u128).saturating_sub(classifier * spec.softmaxes() as u128);
     // A pair of bf16 takes the place of one f32.
     let packed = (2 * classifier + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
     let in_window: u128 = spec.layers.iter().map(|layer| 7 * layer.units as u128).sum();
     let in_window =
         in_window + spec.input.characters.as_ref().map_or(0, |c| ((4 + 7 * c.highways) * c.outputs()) as u128);
-    let activations = rows * (3 * spec.widest() as u128 + in_window) + rows * vocab;
+    // Of a mixture of softmaxes, the logits of some words are kept at a time.
+    let logits = spec.output.mixture.map_or(rows, |mixture| logits_at_a_time(mixture.softmaxes) as u128) * vocab;
+    let activations = rows * (3 * spec.widest() as u128 + in_window) + logits;
     let copies = 2 + u128::from(config.average > 0.0) + slot_names(&config.optimizer).len() as u128;
     u64::try_from(4 * (copies * spec.parameters() as u128 + packed + activations + augmented)).unwrap_or(u64::MAX)
 }

@@ -566,10 +566,11 @@ impl<'a> Trainer<'a> {
                 machine: self.machine(),
             },
         };
-        summary.save(&self.folder.summary())?;
         let (valid, test) = (valid.perplexity, test.perplexity);
         self.emit(Event::End { time: seconds_since_1970(), reason: ended, best_epoch, valid, test }, watch)?;
         self.log.sync()?;
+        // Last: where the summary is, the run is over.
+        summary.save(&self.folder.summary())?;
         Ok(Some(summary))
     }
 

@@ -23,7 +23,7 @@ pub fn all(vocab: usize) -> Vec<ModelSpec> {
         let projection = ProjectionSpec { width: 3, activation: activations[i % 3], bias: i % 2 == 1 };
         let output = OutputSpec { projection: Some(projection), tied: true, bias: true, ..OutputSpec::default() };
         all.push(ModelSpec { vocab, input: InputSpec::words(3), layers: layers.clone(), output });
-        let output = OutputSpec { projection: None, tied: false, bias: i % 2 == 0, ..OutputSpec::default() };
+        let output = OutputSpec { bias: i % 2 == 0, ..OutputSpec::default() };
         all.push(ModelSpec { vocab, input: InputSpec::words(4), layers: layers.clone(), output: output.clone() });
         if matches!(unit, Unit::Rnn { .. } | Unit::Deep { .. }) {
             // A vector of a word for each level, without a matrix.

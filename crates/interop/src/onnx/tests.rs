@@ -302,7 +302,7 @@ fn what_onnx_has_no_operator_for_is_refused() {
         (Unit::Lstm { coupled: true }, false, "coupled LSTM layers"),
         (Unit::Rnn { activation: Activation::Tanh }, true, "word vectors without a matrix"),
     ] {
-        let output = OutputSpec { projection: None, tied: false, bias: true, ..OutputSpec::default() };
+        let output = OutputSpec { bias: true, ..OutputSpec::default() };
         let layers = vec![LayerSpec { direct, ..LayerSpec::new(unit, D) }];
         let params = filled(&ModelSpec { vocab: V, input: InputSpec::words(D), layers, output });
         let dir = saved_as(&params, "any");
