@@ -83,6 +83,7 @@ pub fn measure(
             masks: Some(&masks),
             augment: config.augmented_loss(Training::Second, step, vocab),
             activity: config.activity(),
+            ..Pass::default()
         };
         network.pack_masked(&params, Use::Train, pass);
         network.train(&params, &window, &mut state, pass, &mut gradient);

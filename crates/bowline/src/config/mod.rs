@@ -190,6 +190,10 @@ pub struct CheckpointConfig {
     pub every_seconds: f64,
 }
 
+fn one() -> usize {
+    1
+}
+
 /// Everything that decides what a run computes. The number of threads is not here: it changes nothing but the speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -215,6 +219,10 @@ pub struct Config {
     pub keep: KeepProb,
     /// Streams side by side, `B`.
     pub batch: usize,
+    /// Equal groups of streams whose gradients are computed apart and added in this order, on one machine or on several; the
+    /// number of machines then changes no bit.
+    #[serde(default = "one")]
+    pub shards: usize,
     /// Steps of back-propagation through time, `T`.
     pub unroll: usize,
     /// Passes over the training split.
@@ -383,6 +391,7 @@ impl Config {
         check("classifier_init", of_classifier.is_finite() && of_classifier >= 0.0, &of_classifier, "of at least 0")?;
         check("keep", self.keep.0 > 0.0 && self.keep.0 <= 1.0, &self.keep.0, "above 0, up to 1 (1 drops nothing)")?;
         check("batch", (1..=65_536).contains(&self.batch), &self.batch, "from 1 to 65536")?;
+        self.validate_shards()?;
         check("unroll", (1..=65_536).contains(&self.unroll), &self.unroll, "from 1 to 65536")?;
         check("epochs", self.epochs >= 1, &self.epochs, "of at least 1")?;
         check("learning_rate", f(self.learning_rate) && self.learning_rate > 0.0, &self.learning_rate, positive)?;
@@ -439,6 +448,25 @@ impl Config {
         check("finish.seconds", f(seconds) && seconds >= 0.0, &seconds, "of at least 0")?;
         let words = self.data.vocab_size;
         check("data.vocab_size", words == 0 || words >= 3, &words, "of at least 3, or 0 to keep all words")
+    }
+
+    fn validate_shards(&self) -> Result<()> {
+        let (shards, batch) = (self.shards, self.batch);
+        if shards == 0 || !batch.is_multiple_of(shards) {
+            let problem = format!("{batch} streams (setting `batch`) cannot be divided into {shards} equal shards");
+            let divisors: Vec<String> =
+                (1..=batch).filter(|n| batch.is_multiple_of(*n)).map(|n| n.to_string()).collect();
+            return Err(Error::config(
+                "shards",
+                problem,
+                format!("one of {}, or another `batch`", divisors.join(", ")),
+            ));
+        }
+        if shards > 1 && self.augmented() && self.augment.target != TargetSource::Embedding {
+            let problem = "targets that the truth or a teacher gives are for whole batches";
+            return Err(Error::config("shards", problem, "`shards=1`, or `augment.target=embedding`"));
+        }
+        Ok(())
     }
 
     fn validate_network(&self) -> Result<()> {

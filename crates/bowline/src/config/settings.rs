@@ -37,6 +37,7 @@ const GROUPS: [Group; 11] = [
         &[
             ("seed", "decides everything random"),
             ("batch", "streams side by side"),
+            ("shards", "equal groups of streams whose gradients are added in order, so that ranks can share them"),
             ("unroll", "steps of back-propagation through time"),
             ("epochs", "passes over the training text"),
             ("second_training_epochs", "epochs of a second training with the schedule reset; 0 for none"),

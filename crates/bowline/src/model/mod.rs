@@ -78,7 +78,7 @@ pub struct Network {
 
 /// What a window is read with, besides the weights and the words: the dropout masks and the augmented loss, where there are
 /// any.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Pass<'a> {
     /// The masks of the window.
     pub masks: Option<&'a Masks>,
@@ -86,6 +86,14 @@ pub struct Pass<'a> {
     pub augment: Option<AugmentedLoss>,
     /// What the last layer's activity costs.
     pub activity: Activity,
+    /// The window is one of so many equal shards of a batch, whose loss is the sum of theirs.
+    pub shards: usize,
+}
+
+impl Default for Pass<'_> {
+    fn default() -> Self {
+        Pass { masks: None, augment: None, activity: Activity::default(), shards: 1 }
+    }
 }
 
 impl Network {
@@ -274,8 +282,8 @@ impl Network {
         seen
     }
 
-    /// The loss of a window, `J = (1 / B) sum_{t, b} (CE + alpha KL)` (equations 4 and 8), as sums over its words, and the
-    /// gradient of `J` in `gradient`. The weights must have been given to [`Network::pack`].
+    /// The loss of a window, `J = (1 / B) sum_{t, b} (CE + alpha KL)` (equations 4 and 8; `B` counts the streams of all shards),
+    /// as sums over its words, and the gradient of `J` in `gradient`. The weights must have been given to [`Network::pack`].
     pub fn train(
         &mut self,
         params: &Params,
@@ -307,7 +315,7 @@ impl Network {
         let (rows, shape) = (window.inputs.len(), (window.steps, window.batch));
         let h = seen(&self.features, &self.projection, &self.layers, (&self.inputs, self.spec.vectors()), shape);
         let outlook = self.pointer.as_ref().map_or(&[][..], |pointer| pointer.outlook(shape));
-        let (scale, augment) = (1.0 / window.batch as f32, pass.augment);
+        let (scale, augment) = (1.0 / (pass.shards * window.batch) as f32, pass.augment);
         let words = Words { h, targets: &window.targets, scale, augment, outlook };
         let d_h = &mut self.d_above[..rows * (self.spec.projected() + self.spec.features())];
         let mut loss = match &mut self.mixture {
@@ -473,7 +481,7 @@ fn bottom<'a>(features: &'a Option<Features>, inputs: &'a [f32]) -> &'a [f32] {
 impl<'a> Pass<'a> {
     /// The masks of layer `l` of so many: in the paper's scheme one for both places where its state is consumed.
     fn of_layer(&self, l: usize, layers: usize) -> LayerMasks<'a> {
-        let activity = if l + 1 == layers { self.activity } else { Activity::default() };
+        let activity = if l + 1 == layers { self.activity.divided(self.shards) } else { Activity::default() };
         let Some(masks) = self.masks else {
             return LayerMasks { activity, apart: activity != Activity::default(), ..LayerMasks::default() };
         };

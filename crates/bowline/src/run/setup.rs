@@ -120,7 +120,7 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     let spec = config.spec(vocab);
     let augmented_loss = config.augmented_loss(Training::Second, 0, vocab);
     let (vocab, width) = (vocab as u128, spec.width() as u128);
-    let rows = config.batch as u128 * config.unroll as u128;
+    let rows = (config.batch / config.shards.max(1)) as u128 * config.unroll as u128;
     let classifier = vocab * width;
     let augmented = match augmented_loss {
         None | Some(AugmentedLoss { form: AugmentedForm::Gram { .. }, .. }) => 0,
@@ -136,6 +136,9 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     // Of a mixture of softmaxes, the logits of some words are kept at a time.
     let logits = spec.output.mixture.map_or(rows, |mixture| logits_at_a_time(mixture.softmaxes) as u128) * vocab;
     let activations = rows * (3 * spec.widest() as u128 + in_window) + logits;
-    let copies = 2 + u128::from(config.average > 0.0) + slot_names(&config.optimizer).len() as u128;
+    let copies = 2
+        + u128::from(config.shards > 1)
+        + u128::from(config.average > 0.0)
+        + slot_names(&config.optimizer).len() as u128;
     u64::try_from(4 * (copies * spec.parameters() as u128 + packed + activations + augmented)).unwrap_or(u64::MAX)
 }
