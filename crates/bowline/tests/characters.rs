@@ -197,6 +197,7 @@ fn loss_and_gradients_are_pytorch_s() {
         features: Vec::new(),
         pointed: Vec::new(),
         spelling: fixture.spelling,
+        context: Vec::new(),
     };
     let output = case.run(None);
     assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);

@@ -221,6 +221,7 @@ fn pytorch_computes_the_same() {
         features: &[],
         pointed: &carried,
         spelling: &[],
+        context: &[],
     };
     let output = pass.run(&flat(&fixture.weights));
     assert_close("the oracle's loss", &[output.loss, output.mean_ce], &[fixture.loss, fixture.mean_ce], 1e-11);

@@ -197,6 +197,7 @@ fn loss_and_gradients_are_pytorch_s() {
         features: &of,
         pointed: &[],
         spelling: &[],
+        context: &[],
     };
     let output = pass.run(&flat(&fixture.weights));
     assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);

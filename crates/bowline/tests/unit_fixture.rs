@@ -91,6 +91,7 @@ fn loss_gradients_and_state_of_the_oracle_are_pytorch_s() {
             features: &[],
             pointed: &[],
             spelling: &[],
+            context: &[],
         };
         let output = pass.run(&flat(&spec, &case.weights));
         assert_close(&format!("{}, loss", case.name), &[output.loss], &[case.loss], 1e-11);

@@ -383,7 +383,9 @@ impl Config {
             &format!("from 1 to {VERSION}, or another version of bowline"),
         )?;
         check("hidden", (1..=65_536).contains(&self.hidden), &self.hidden, "from 1 to 65536")?;
-        check("layers", (1..=64).contains(&self.layers), &self.layers, "from 1 to 64")?;
+        // Only a network that reads several words at a time can do without a layer.
+        let least = usize::from(self.network.context == 0);
+        check("layers", (least..=64).contains(&self.layers), &self.layers, &format!("from {least} to 64"))?;
         check("init", self.init.is_finite() && self.init > 0.0, &self.init, positive)?;
         let of_classifier = self.classifier_init;
         check("classifier_init", of_classifier.is_finite() && of_classifier >= 0.0, &of_classifier, "of at least 0")?;
@@ -495,6 +497,15 @@ impl Config {
         if spec.input.characters.is_some() && self.unit_vectors {
             let problem = "word vectors that come from characters cannot be scaled to length 1";
             return Err(Error::config("unit_vectors", problem, "`unit_vectors=false`"));
+        }
+        let masks_inputs = [self.keep, self.masks.input, self.masks.word].iter().any(|keep| keep.0 < 1.0);
+        if spec.input.context.is_some() && masks_inputs {
+            let problem = "words that are read side by side have no masks";
+            return Err(Error::config("network.context", problem, "0, or `keep`, `masks.input` and `masks.word` at 1"));
+        }
+        if (spec.input.context.is_some() || spec.output.sum_product.is_some()) && self.augmented() {
+            let problem = "the augmented loss is for a softmax over what a network remembers";
+            return Err(Error::config("network.context", problem, "0, or a model without the augmented loss"));
         }
         if spec.output.pointer.is_some() && self.augmented() {
             let problem = "the augmented loss is for a classifier that predicts alone, not for one beside a pointer";

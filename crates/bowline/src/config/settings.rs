@@ -72,6 +72,8 @@ const GROUPS: [Group; 11] = [
             ("network.pointer", "words that a pointer beside the classifier looks back on; 0 for no pointer"),
             ("network.softmaxes", "softmaxes that are mixed, each with a projection of its own"),
             ("network.topics", "give the network the topics of the last words as features"),
+            ("network.context", "words that are read side by side, instead of by layers that remember; 0 for one"),
+            ("network.sum_product", "powers of each word's polynomial in a sum-product network; 0 for a softmax"),
             ("network.characters.symbols", "rows of the table of characters; rarer characters share one"),
             ("network.characters.length", "characters of a word with its start and end; longer words are cut"),
             ("network.characters.width", "size of a character vector"),

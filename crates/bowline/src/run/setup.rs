@@ -4,12 +4,15 @@ use crate::batch::Streams;
 use crate::characters::PAD;
 use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
-use crate::layout::{Layout, TensorId};
+use crate::layout::{Layout, SumProductTensors, TensorId};
 use crate::model::{AugmentedForm, AugmentedLoss, logits_at_a_time};
 use crate::optim::slot_names;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, normal, normals, unit};
 use bowline_kernels::elementwise;
+
+/// Weights that are one job when all are kept from being negative.
+const CLAMPED: usize = 1 << 16;
 
 /// Weights uniform within plus or minus `init` (the classifier's own matrix within `classifier_init`), biases 0; or as
 /// `start.*` says.
@@ -35,12 +38,36 @@ pub(super) fn initial(config: &Config, vocab: usize) -> Params {
             params.of_mut(bias).iter_mut().for_each(|b| *b += start.transform_bias);
         }
     }
+    begin_polynomials(config, &mut params);
     for (bias, gate, value) in gate_biases(config, params.layout()) {
         let bias = params.of_mut(bias);
         let units = bias.len() / gate.1;
         bias[gate.0 * units..][..units].fill(value);
     }
     params
+}
+
+/// A sum-product network starts with no weight below 0: word vectors uniform up to `init`, rows of `A` that sum to 1, and the
+/// beginning of the exponential function as each polynomial.
+fn begin_polynomials(config: &Config, params: &mut Params) {
+    let Some(SumProductTensors { weight, bias }) = params.layout().sum_product else { return };
+    let (powers, width) = (config.network.sum_product, params.spec().width());
+    // What was drawn is uniform within plus or minus `init`, or `classifier_init` for the rows of `A`, which are scaled.
+    params.embedding_mut().iter_mut().for_each(|x| *x = 0.5 * (*x + config.init));
+    let within = if config.classifier_init > 0.0 { config.classifier_init } else { config.init };
+    for row in params.classifier_mut().chunks_exact_mut(width) {
+        row.iter_mut().for_each(|x| *x += within);
+        let sum: f32 = row.iter().sum();
+        row.iter_mut().for_each(|x| *x /= sum.max(f32::MIN_POSITIVE));
+    }
+    for row in params.of_mut(weight).chunks_exact_mut(powers) {
+        let mut factorial = 1.0;
+        for (k, a) in row.iter_mut().enumerate() {
+            factorial *= (k + 1) as f32;
+            *a = 1.0 / factorial;
+        }
+    }
+    params.of_mut(bias).fill(1.0);
 }
 
 /// The biases of gates that start at a value of their own: the tensor, which of how many gates, the value.
@@ -54,8 +81,11 @@ fn gate_biases(config: &Config, layout: &Layout) -> Vec<(TensorId, (usize, usize
     levels.filter(|_| value != 0.0).map(|level| (level.bias, gate, value)).collect()
 }
 
-/// Scales every word vector to length 1, where the settings want it so.
+/// Scales every word vector to length 1, where the settings want it so, and leaves no weight of a sum-product network below 0.
 pub(super) fn constrain(config: &Config, compute: &Compute, params: &mut Params) {
+    if params.spec().output.sum_product.is_some() {
+        compute.team.for_each(params.data_mut().chunks_mut(CLAMPED), |x| x.iter_mut().for_each(|x| *x = x.max(0.0)));
+    }
     if config.unit_vectors {
         let d = params.spec().input.width;
         elementwise::normalize_rows(&compute.team, compute.isa, params.embedding_mut(), d);

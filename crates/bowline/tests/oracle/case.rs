@@ -26,6 +26,8 @@ pub struct Case {
     pub pointed: Vec<Carried>,
     /// The symbols of the words, where words are read by them.
     pub spelling: Vec<Vec<usize>>,
+    /// The words before the window, where several are read side by side.
+    pub context: Vec<Vec<u32>>,
 }
 
 impl Case {
@@ -64,6 +66,7 @@ impl Case {
             features: Vec::new(),
             pointed: Vec::new(),
             spelling: Vec::new(),
+            context: Vec::new(),
         }
     }
 
@@ -79,6 +82,7 @@ impl Case {
             features: &self.features,
             pointed: &self.pointed,
             spelling: &self.spelling,
+            context: &self.context,
         }
     }
 
