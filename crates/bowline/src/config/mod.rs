@@ -18,6 +18,7 @@ pub use settings::Setting;
 pub use streams::{ActivityConfig, StreamsConfig};
 pub use topics::TopicsConfig;
 
+use crate::corpus::IdsIn;
 use crate::error::{Error, Result};
 use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Site};
 use crate::optim::{OptimizerConfig, OptimizerKind, Rule, Schedule, ScheduleConfig};
@@ -134,6 +135,9 @@ pub struct DataConfig {
     pub extend: bool,
     /// Lower-case the text and split words from punctuation.
     pub tokenize: bool,
+    /// Where the ids of the training text are kept: `memory`, `file`, or `auto`, which is `file` above 64 MB of text.
+    #[serde(default)]
+    pub ids: IdsIn,
     /// Learn from a piece of the training text that begins with this word, from 0. The vocabulary is that of the whole.
     #[serde(default)]
     pub train_start: usize,

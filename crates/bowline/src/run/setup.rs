@@ -3,6 +3,7 @@
 use crate::batch::Streams;
 use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
+use crate::corpus::Ids;
 use crate::layout::{Layout, TensorId};
 use crate::model::{AugmentedForm, AugmentedLoss};
 use crate::optim::slot_names;
@@ -55,8 +56,8 @@ pub(super) fn constrain(config: &Config, compute: &Compute, params: &mut Params)
 }
 
 /// The training text as it is read in an epoch: a function of the settings and of the epoch's number alone.
-pub(super) fn streams<'a>(config: &Config, ids: &'a [u32], epoch: u32) -> Streams<'a> {
-    let mut streams = Streams::new(ids, config.batch, config.unroll);
+pub(super) fn streams<'a>(config: &Config, ids: &'a Ids, epoch: u32) -> Streams<'a, Ids> {
+    let mut streams = Streams::of(ids, config.batch, config.unroll);
     if config.streams.offset {
         let [high, low, ..] = Stream::new(config.seed, Purpose::Offset, u64::from(epoch)).block(0);
         let draw = (u64::from(high) << 32) | u64::from(low);

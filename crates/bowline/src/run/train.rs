@@ -8,10 +8,10 @@ use super::summary::{Summary, Timing};
 use super::teacher::{self, Teachers};
 use super::true_targets::TrueTargets;
 use super::{check_length, describe, finish, init, kneser_ney, open_corpus, require_memory, rewrite, setup};
-use crate::batch::{Streams, Window};
+use crate::batch::{Ahead, Streams, Window};
 use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
-use crate::corpus::{Corpus, Split};
+use crate::corpus::{Corpus, Ids};
 use crate::error::{Error, Result};
 use crate::eval::Evaluator;
 use crate::event::{EpochEnd, Event, Progress};
@@ -79,7 +79,7 @@ pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watc
     if folder.config().exists() {
         folder.create()?; // the error that names `resume`, before a long read of the corpus
     }
-    let corpus = open_corpus(&config.data)?;
+    let mut corpus = open_corpus(&config.data)?;
     check_length(config, &corpus)?;
     require_memory(config, corpus.vocabulary.len())?;
     let config = &init::recorded(&teacher::recorded(config, &corpus.vocabulary)?, &corpus.vocabulary)?;
@@ -88,6 +88,7 @@ pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watc
     watch.begin(folder.dir())?;
     let text = config.to_toml()?;
     atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))?;
+    corpus.keep_ids(&folder.ids())?;
     Trainer::new(folder, config, &corpus, session, None)?.run(watch)
 }
 
@@ -102,7 +103,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
     }
     let config = Config::read(&folder.config())?;
     config.check_cpu(session.isa)?;
-    let corpus = open_corpus(&config.data)?;
+    let mut corpus = open_corpus(&config.data)?;
     check_length(&config, &corpus)?;
     require_memory(&config, corpus.vocabulary.len())?;
     let spec = config.spec(corpus.vocabulary.len());
@@ -125,6 +126,7 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
         }
         Some(_) => {}
     }
+    corpus.keep_ids(&folder.ids())?;
     Trainer::new(folder, &config, &corpus, session, restored)?.run(watch)
 }
 
@@ -181,8 +183,8 @@ impl<'a> Trainer<'a> {
                 init::begin(config, &corpus.vocabulary, &mut params)?;
                 setup::constrain(config, &compute, &mut params);
                 if config.network.topics {
-                    let (ids, eos, vocab) = (&corpus.train.ids, corpus.vocabulary.eos(), corpus.vocabulary.len());
-                    params.set_topics(lda::fit(ids, eos, vocab, &config.topics, config.seed));
+                    let (ids, eos, vocab) = (corpus.train_ids()?, corpus.vocabulary.eos(), corpus.vocabulary.len());
+                    params.set_topics(lda::fit(&ids, eos, vocab, &config.topics, config.seed));
                 }
                 let average = (config.average > 0.0).then(|| params.clone());
                 let optimizer = Optimizer::new(&config.optimizer, &params);
@@ -192,13 +194,14 @@ impl<'a> Trainer<'a> {
         let log = Log::open(&folder.events(), position.log)?;
         let augmented = config.augmented() && config.data.source == "demo";
         let truth = augmented.then(Truth::new);
-        let targets_of = |source: TargetSource, split: &Split| {
+        let train = truth.as_ref().map(|_| corpus.train_ids()).transpose()?.unwrap_or_default();
+        let targets_of = |source: TargetSource, ids: &[u32]| {
             let truth = truth.as_ref().filter(|_| config.augment.target == source);
-            truth.map(|truth| TrueTargets::new(truth, &corpus.vocabulary, split)).transpose()
+            truth.map(|truth| TrueTargets::new(truth, &corpus.vocabulary, ids)).transpose()
         };
         Ok(Trainer {
-            true_targets: targets_of(TargetSource::Truth, &corpus.train)?,
-            yardstick: targets_of(TargetSource::Embedding, &corpus.valid)?,
+            true_targets: targets_of(TargetSource::Truth, &train)?,
+            yardstick: targets_of(TargetSource::Embedding, &corpus.valid.ids)?,
             teachers: Teachers::new(config, corpus, &compute)?,
             gradient: params.zeros_like(),
             state_before: state.clone(),
@@ -247,7 +250,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Says what is going to happen. A new run saves its first checkpoint at once.
-    fn announce(&mut self, streams: &Streams<'_>, watch: &mut dyn Watch) -> Result<()> {
+    fn announce(&mut self, streams: &Streams<'_, Ids>, watch: &mut dyn Watch) -> Result<()> {
         if self.resumed {
             let (step, epoch) = (self.position.step, self.position.epoch);
             let (epochs, over) = (self.config.total_epochs(), self.position.ended.is_some());
@@ -262,7 +265,7 @@ impl<'a> Trainer<'a> {
                 data: self.config.data.source.clone(),
                 data_sha256: corpus.train.sha256.clone(),
                 vocab: corpus.vocabulary.len(),
-                words: [corpus.train.ids.len(), corpus.valid.ids.len(), corpus.test.ids.len()],
+                words: corpus.tokens(),
                 unseen: [corpus.valid.unseen, corpus.test.unseen],
                 parameters: self.params.spec().parameters(),
                 epochs: self.config.total_epochs(),
@@ -276,16 +279,16 @@ impl<'a> Trainer<'a> {
     }
 
     /// Trains to the end of the epoch; false if asked to stop before.
-    fn epoch(&mut self, streams: &Streams<'_>, watch: &mut dyn Watch) -> Result<bool> {
+    fn epoch(&mut self, streams: &Streams<'_, Ids>, watch: &mut dyn Watch) -> Result<bool> {
         let windows = streams.windows();
         self.windows = windows;
         let log_every = windows.div_ceil(LOGGED_PER_EPOCH);
-        let mut window = Window::default();
+        let (mut window, mut ahead) = (Window::default(), Ahead::default());
         self.clock.epoch = Instant::now();
         while self.position.window < windows {
-            streams.read(self.position.window, &mut window);
+            streams.read_ahead(self.position.window, &mut window, &mut ahead)?;
             let begin = Instant::now();
-            if !self.give_targets(streams, &window, watch) {
+            if !self.give_targets(streams, &window, watch)? {
                 return Ok(false);
             }
             let Some(norm) = self.step(&window, watch)? else {
@@ -305,9 +308,9 @@ impl<'a> Trainer<'a> {
     }
 
     /// Where `y~` is the truth, or the teachers', lays it beside the words of the window; false if asked to stop before.
-    fn give_targets(&mut self, streams: &Streams<'_>, window: &Window, watch: &dyn Watch) -> bool {
+    fn give_targets(&mut self, streams: &Streams<'_, Ids>, window: &Window, watch: &dyn Watch) -> Result<bool> {
         if !self.config.augments(self.position.training()) {
-            return true;
+            return Ok(true);
         }
         let (rows, vocab) = (window.targets.len(), self.params.spec().vocab);
         if let Some(teachers) = &mut self.teachers {
@@ -319,7 +322,7 @@ impl<'a> Trainer<'a> {
                 targets.fill(streams.target_position(self.position.window, row), self.config.augment.tau, y);
             }
         }
-        true
+        Ok(true)
     }
 
     /// One training step. Returns the gradient's norm, or nothing if asked to stop in the middle: then all is as before.
@@ -623,7 +626,7 @@ impl<'a> Trainer<'a> {
 
 /// SHA-256 of the three splits.
 pub(super) fn hashes(corpus: &Corpus) -> [String; 3] {
-    [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.sha256.clone())
+    corpus.sha256()
 }
 
 pub(super) fn seconds_since_1970() -> u64 {
