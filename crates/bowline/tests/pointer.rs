@@ -220,6 +220,7 @@ fn pytorch_computes_the_same() {
         activity: [0.0; 2],
         features: &[],
         pointed: &carried,
+        corrections: &[],
     };
     let output = pass.run(&flat(&fixture.weights));
     assert_close("the oracle's loss", &[output.loss, output.mean_ce], &[fixture.loss, fixture.mean_ce], 1e-11);

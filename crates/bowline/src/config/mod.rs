@@ -1,6 +1,7 @@
 //! The settings of a run: a preset, changed by `--set key=value`, validated once, written to the run's `config.toml`.
 
 mod finish;
+mod loss;
 mod model;
 mod network;
 mod presets;
@@ -10,6 +11,7 @@ mod streams;
 mod topics;
 
 pub use finish::FinishConfig;
+pub use loss::LossConfig;
 pub use model::{ModelKind, RecipeName};
 pub use network::{NetworkConfig, StartConfig, UnitName};
 pub use presets::{Size, preset};
@@ -281,6 +283,9 @@ pub struct Config {
     /// Activation regularisation.
     #[serde(default)]
     pub activity: ActivityConfig,
+    /// How the cross-entropy is computed.
+    #[serde(default)]
+    pub loss: LossConfig,
     /// The topics, where the network has them.
     #[serde(default)]
     pub topics: TopicsConfig,
@@ -521,6 +526,14 @@ impl Config {
         if self.streams.random_length && self.augment.target == TargetSource::Truth {
             let problem = "the true distribution is laid beside windows of one length";
             return Err(Error::config("streams.random_length", problem, "`streams.random_length=false`"));
+        }
+        if self.loss.sampled > 0 && (self.augmented() || self.network.pointer > 0) {
+            let (what, advice) = match self.augmented() {
+                true => ("the augmented loss needs", "`--model re` or `--model vd-lstm`"),
+                false => ("a pointer needs", "`network.pointer=0`"),
+            };
+            let problem = format!("{what} the probabilities of all words, not of some of them");
+            return Err(Error::config("loss.sampled", problem, format!("{advice}, or `loss.sampled=0`")));
         }
         for (key, weight) in [("activity.ar", self.activity.ar), ("activity.tar", self.activity.tar)] {
             check(key, weight >= 0.0 && weight.is_finite(), &weight, "of at least 0")?;

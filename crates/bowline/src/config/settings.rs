@@ -117,6 +117,7 @@ const GROUPS: [Group; 11] = [
             ("streams.random_length", "windows of random length, as in AWD-LSTM"),
             ("activity.ar", "weight of the mean square of the last layer's output"),
             ("activity.tar", "weight of the mean square of its change from step to step"),
+            ("loss.sampled", "learn from about so many words drawn for each window, and its targets; 0 for all words"),
         ],
     ),
     (

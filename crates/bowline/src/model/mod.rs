@@ -11,10 +11,13 @@ mod layer;
 mod pointer;
 mod projection;
 pub mod question;
+mod sample;
+mod sampled;
 mod state;
 
 use crate::batch::Window;
 use crate::compute::Compute;
+use crate::optim::Touched;
 use crate::params::Params;
 use crate::spec::ModelSpec;
 pub use adapt::Adaptation;
@@ -31,6 +34,8 @@ pub(crate) use pointer::Outlook;
 use pointer::Pointer;
 use projection::Projection;
 pub use question::Question;
+pub use sample::{Sample, Sampler};
+use sampled::Sampled;
 pub use state::{Part, State};
 
 /// What a network is for; it decides which buffers there are.
@@ -55,6 +60,8 @@ pub struct Network {
     layers: Vec<Layer>,
     projection: Option<Projection>,
     classifier: Classifier,
+    /// In the place of the classifier, where the loss is over a sample of the words.
+    sampled: Option<Sampled>,
     pointer: Option<Pointer>,
     /// For the pointer: the classifier's own loss of each word.
     losses: Vec<f64>,
@@ -74,6 +81,8 @@ pub struct Pass<'a> {
     pub augment: Option<AugmentedLoss>,
     /// What the last layer's activity costs.
     pub activity: Activity,
+    /// The words that the loss is computed over, where it is not the whole vocabulary. No augmented loss and no pointer then.
+    pub sample: Option<&'a Sample>,
 }
 
 impl Network {
@@ -89,6 +98,7 @@ impl Network {
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
             projection: Projection::new(spec, &compute, rows),
             classifier: Classifier::new(&compute, spec.vocab, spec.width(), rows),
+            sampled: None,
             pointer: Pointer::new(spec, &compute, rows),
             losses: Vec::new(),
             d_above: Buffer::zeros(gradient),
@@ -144,7 +154,14 @@ impl Network {
         if let Some(pointer) = &mut self.pointer {
             pointer.pack(params);
         }
-        self.classifier.pack(&self.compute.team, params, for_backward);
+        if pass.sample.is_none() {
+            self.classifier.pack(&self.compute.team, params, for_backward);
+        }
+    }
+
+    /// The rows of the gradient that the last window touched, where its loss was over a sample of the words.
+    pub fn touched(&self) -> Option<&Touched> {
+        self.sampled.as_ref().map(|sampled| &sampled.touched)
     }
 
     /// Runs the layers over a window, without the classifier; [`Network::hidden`] is what they give.
@@ -270,7 +287,14 @@ impl Network {
         let (scale, augment) = (1.0 / window.batch as f32, pass.augment);
         let words = Words { h, targets: &window.targets, scale, augment, outlook };
         let d_h = &mut self.d_above[..rows * self.spec.width()];
-        let mut loss = self.classifier.train(&self.compute.team, params, words, d_h, gradient, &mut self.scratch);
+        let (team, scratch) = (&self.compute.team, &mut self.scratch);
+        let mut loss = match pass.sample {
+            None => self.classifier.train(team, params, words, d_h, gradient, scratch),
+            Some(sample) => {
+                let sampled = self.sampled.get_or_insert_with(|| Sampled::new(&self.compute));
+                sampled.train(team, params, (words, &window.inputs, sample), d_h, gradient, scratch)
+            }
+        };
         if let Some(pointer) = &mut self.pointer {
             self.classifier.cross_entropies(rows, &mut self.losses);
             let width = self.spec.outlook();

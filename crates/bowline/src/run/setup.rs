@@ -5,10 +5,11 @@ use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
 use crate::corpus::Ids;
 use crate::layout::{Layout, TensorId};
-use crate::model::{AugmentedForm, AugmentedLoss};
+use crate::model::{AugmentedForm, AugmentedLoss, Sampler};
 use crate::optim::slot_names;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, normal, normals, unit};
+use crate::vocabulary::Vocabulary;
 use bowline_kernels::elementwise;
 
 /// Weights uniform within plus or minus `init` (the classifier's own matrix within `classifier_init`), biases 0; or as
@@ -77,6 +78,13 @@ pub(super) fn streams<'a>(config: &Config, ids: &'a Ids, epoch: u32) -> Streams<
     streams
 }
 
+/// What draws the words of each window's loss, where it is not over all.
+pub(super) fn sampler(config: &Config, vocabulary: &Vocabulary) -> Option<Sampler> {
+    let ones = vec![1; vocabulary.len()];
+    let counts = vocabulary.counts().unwrap_or(&ones);
+    (config.loss.sampled > 0).then(|| Sampler::new(config.seed, counts, config.loss.sampled))
+}
+
 /// Bytes of weights, their mean, gradient, packed weights and buffers, about. Settings that are possible one by one can
 /// together ask for more than 64 bits can count: then it is the most they can.
 pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
@@ -84,6 +92,11 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     let augmented_loss = config.augmented_loss(Training::Second, 0, vocab);
     let (vocab, width) = (vocab as u128, spec.width() as u128);
     let rows = config.batch as u128 * config.unroll as u128;
+    // Words that the loss is computed over; with a sample the matrix is packed whole for the evaluations alone.
+    let (learned, packed_whole) = match config.loss.sampled as u128 {
+        0 => (vocab, 0),
+        sampled => (vocab.min(sampled + rows), vocab * width),
+    };
     let classifier = vocab * width;
     let augmented = match augmented_loss {
         None | Some(AugmentedLoss { form: AugmentedForm::Gram { .. }, .. }) => 0,
@@ -92,9 +105,10 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     };
     let in_layers = (spec.products() as u128).saturating_sub(classifier);
     // A pair of bf16 takes the place of one f32.
-    let packed = (2 * classifier + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
+    let packed = packed_whole
+        + (2 * learned * width + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
     let in_window: u128 = spec.layers.iter().map(|layer| 7 * layer.units as u128).sum();
-    let activations = rows * (3 * spec.widest() as u128 + in_window) + rows * vocab;
+    let activations = rows * (3 * spec.widest() as u128 + in_window) + rows * learned;
     let copies = 2 + u128::from(config.average > 0.0) + slot_names(&config.optimizer).len() as u128;
     u64::try_from(4 * (copies * spec.parameters() as u128 + packed + activations + augmented)).unwrap_or(u64::MAX)
 }

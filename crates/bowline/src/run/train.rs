@@ -15,7 +15,7 @@ use crate::corpus::{Corpus, Ids};
 use crate::error::{Error, Result};
 use crate::eval::Evaluator;
 use crate::event::{EpochEnd, Event, Progress};
-use crate::model::{Masks, Network, Pass, State, Use};
+use crate::model::{Masks, Network, Pass, Sampler, State, Use};
 use crate::model_folder::{Contents, ModelFolder};
 use crate::optim::{self, Optimizer, OptimizerKind, Place, ScheduleKind};
 use crate::paper;
@@ -158,6 +158,8 @@ struct Trainer<'a> {
     yardstick: Option<TrueTargets>,
     /// The models that say what `y~` is, where they do.
     teachers: Option<Teachers>,
+    /// Draws the words of each window's loss, where it is not over all.
+    sampler: Option<Sampler>,
 }
 
 impl<'a> Trainer<'a> {
@@ -203,6 +205,7 @@ impl<'a> Trainer<'a> {
             true_targets: targets_of(TargetSource::Truth, &train)?,
             yardstick: targets_of(TargetSource::Embedding, &corpus.valid.ids)?,
             teachers: Teachers::new(config, corpus, &compute)?,
+            sampler: setup::sampler(config, &corpus.vocabulary),
             gradient: params.zeros_like(),
             state_before: state.clone(),
             masks: Masks::new(&spec, config.batch),
@@ -275,6 +278,13 @@ impl<'a> Trainer<'a> {
             },
             watch,
         )?;
+        if self.sampler.is_some() {
+            let (some, all) = (self.config.loss.sampled, corpus.vocabulary.len());
+            watch.notice(&format!(
+                "training perplexities are estimated from about {some} of {all} words (loss.sampled), a little too low; \
+                 those of the validation and the test are exact"
+            ));
+        }
         self.save()
     }
 
@@ -340,7 +350,8 @@ impl<'a> Trainer<'a> {
             None
         };
         let augment = config.augmented_loss(self.position.training(), step, self.params.spec().vocab);
-        let pass = Pass { masks, augment, activity: config.activity() };
+        let sample = self.sampler.as_mut().map(|sampler| sampler.draw(&self.compute.team, step, &window.targets));
+        let pass = Pass { masks, augment, activity: config.activity(), sample };
         self.network.pack_masked(&self.params, Use::Train, pass);
         let stop = || watch.stop();
         let Some(loss) =
@@ -349,7 +360,8 @@ impl<'a> Trainer<'a> {
             self.state.copy_from(&self.state_before);
             return Ok(None);
         };
-        let norm = optim::global_norm(&self.compute, &self.gradient);
+        let touched = self.network.touched();
+        let norm = optim::norm_touched(&self.compute, &self.gradient, touched);
         self.require_finite(&[("the loss", loss.ce + loss.kl), ("the gradient", norm)])?;
         let mut rate = self.learning_rate();
         if config.streams.random_length {
@@ -357,7 +369,7 @@ impl<'a> Trainer<'a> {
         }
         self.position.optimizer_steps += 1;
         let rule = (config.rule(rate), self.position.optimizer_steps);
-        self.optimizer.step(&self.compute, &mut self.params, &self.gradient, norm, rule);
+        self.optimizer.step_touched(&self.compute, &mut self.params, (&self.gradient, touched), norm, rule);
         setup::constrain(self.config, &self.compute, &mut self.params);
         self.position.step += 1;
         if let Some(average) = &mut self.average {

@@ -24,6 +24,8 @@ pub struct Case {
     pub features: Vec<Vec<f64>>,
     /// What a pointer remembers of each stream, or nothing.
     pub pointed: Vec<Carried>,
+    /// What is added to each logit when the loss is over a sample of the words, or nothing.
+    pub corrections: Vec<f64>,
 }
 
 impl Case {
@@ -61,6 +63,7 @@ impl Case {
             activity: [0.0; 2],
             features: Vec::new(),
             pointed: Vec::new(),
+            corrections: Vec::new(),
         }
     }
 
@@ -75,6 +78,7 @@ impl Case {
             activity: self.activity,
             features: &self.features,
             pointed: &self.pointed,
+            corrections: &self.corrections,
         }
     }
 

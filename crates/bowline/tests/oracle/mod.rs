@@ -145,6 +145,9 @@ pub struct Pass<'a> {
     pub features: &'a [Vec<f64>],
     /// What a pointer remembers of each stream.
     pub pointed: &'a [Carried],
+    /// What is added to the logit of each word when the loss is over a sample of them: minus infinity for those that are not in
+    /// it; empty if it is over all.
+    pub corrections: &'a [f64],
 }
 
 /// Everything the forward pass computed.
@@ -271,7 +274,9 @@ impl Pass<'_> {
                 projections.push(self.project(&layout, params, &mut below, at));
                 below.extend(features);
                 let target = self.window.targets[at];
-                predictions.push(Prediction::forward(&layout, params, target_params, below, target, self.augment));
+                let mut prediction = Prediction::forward(&layout, params, target_params, below, target, self.augment);
+                prediction.correct(self.corrections);
+                predictions.push(prediction);
                 steps.push(column);
             }
         }
