@@ -1,6 +1,7 @@
 //! Where the tensors of a model are: each part declares its own and keeps the [`TensorId`] it gets. Nothing else in the
 //! program knows an offset.
 
+use crate::characters::CharactersSpec;
 use crate::spec::{LayerSpec, Levels, ModelSpec};
 use std::ops::Range;
 
@@ -78,12 +79,25 @@ pub struct PointerTensors {
     pub sentinel: TensorId,
 }
 
+/// The tensors that make a word vector of characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CharacterTensors {
+    /// The vectors of the symbols, (S, c).
+    pub vectors: TensorId,
+    /// Each convolution: width, number of maps, the weights (m, 1, k, c), as those of PyTorch's `Conv2d`, and the bias (m).
+    pub convolutions: Vec<(usize, usize, TensorId, TensorId)>,
+    /// Each layer of the highway: the transform gate, and what it lets in.
+    pub highways: Vec<[ProjectionTensors; 2]>,
+}
+
 /// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     tensors: Vec<Tensor>,
-    /// The word vectors, (V, d_x).
+    /// The word vectors, (V, d_x), or the vectors of characters.
     pub embedding: TensorId,
+    /// What makes word vectors of those, where words are read by their characters.
+    pub characters: Option<CharacterTensors>,
     /// The layers, from below.
     pub layers: Vec<LayerTensors>,
     /// The projection.
@@ -100,7 +114,11 @@ impl Layout {
     /// The tensors of a model.
     pub fn of(spec: &ModelSpec) -> Layout {
         let mut all = Declared(Vec::new());
-        let embedding = all.declare("encoder.weight", &[spec.vocab, spec.input.width]);
+        let characters = spec.input.characters.as_ref().map(|characters| CharacterTensors::of(characters, &mut all));
+        let embedding = match &characters {
+            Some(characters) => characters.vectors,
+            None => all.declare("encoder.weight", &[spec.vocab, spec.input.width]),
+        };
         let layers = spec
             .layers
             .iter()
@@ -120,7 +138,7 @@ impl Layout {
             bias: all.declare("pointer.query.bias", &[d]),
             sentinel: all.declare("pointer.sentinel", &[1, d]),
         });
-        Layout { tensors: all.0, embedding, layers, projection, classifier, classifier_bias, pointer }
+        Layout { tensors: all.0, embedding, characters, layers, projection, classifier, classifier_bias, pointer }
     }
 
     /// The tensors, in the order of the flat buffer.
@@ -152,6 +170,25 @@ impl Declared {
         let offset = self.0.last().map_or(0, |last| last.range().end);
         self.0.push(Tensor { name: name.into(), shape: shape.to_vec(), offset });
         TensorId(self.0.len() - 1)
+    }
+}
+
+impl CharacterTensors {
+    fn of(spec: &CharactersSpec, all: &mut Declared) -> CharacterTensors {
+        let (c, d) = (spec.width, spec.outputs());
+        let vectors = all.declare("characters.weight", &[spec.symbols, c]);
+        let convolutions = spec.convolutions().enumerate().map(|(i, (width, maps))| {
+            let weight = all.declare(format!("characters.convolutions.{i}.weight"), &[maps, 1, width, c]);
+            (width, maps, weight, all.declare(format!("characters.convolutions.{i}.bias"), &[maps]))
+        });
+        let convolutions = convolutions.collect();
+        let highway = |i: usize| {
+            ["transform", "candidate"].map(|part| ProjectionTensors {
+                weight: all.declare(format!("characters.highways.{i}.{part}.weight"), &[d, d]),
+                bias: Some(all.declare(format!("characters.highways.{i}.{part}.bias"), &[d])),
+            })
+        };
+        CharacterTensors { vectors, convolutions, highways: (0..spec.highways).map(highway).collect() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a model is made of: how words come in, the layers above each other, how the next word is predicted.
 
+use crate::characters::CharactersSpec;
 use crate::layout::Layout;
 use crate::topics::TopicsSpec;
 use bowline_kernels::recurrent;
@@ -24,7 +25,7 @@ pub struct ModelSpec {
     pub output: OutputSpec,
 }
 
-/// Words come in as vectors, the rows of the embedding.
+/// Words come in as vectors: the rows of the embedding, or what their characters give.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputSpec {
@@ -33,6 +34,21 @@ pub struct InputSpec {
     /// Topics of the last words, as features beside the word vectors and beside what the classifier sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topics: Option<TopicsSpec>,
+    /// How a word vector comes from the word's characters, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub characters: Option<CharactersSpec>,
+}
+
+impl InputSpec {
+    /// Word vectors of a size.
+    pub fn words(width: usize) -> InputSpec {
+        InputSpec { width, ..InputSpec::default() }
+    }
+
+    /// Word vectors from characters.
+    pub fn characters(spec: CharactersSpec) -> InputSpec {
+        InputSpec { width: spec.outputs(), characters: Some(spec), ..InputSpec::default() }
+    }
 }
 
 /// One recurrent layer. It reads what is below it, so its inputs need no mention.
@@ -133,7 +149,7 @@ impl ModelSpec {
     pub fn paper(vocab: usize, hidden: usize, layers: usize, tied: bool) -> ModelSpec {
         ModelSpec {
             vocab,
-            input: InputSpec { width: hidden, topics: None },
+            input: InputSpec::words(hidden),
             layers: vec![LayerSpec::new(Unit::Lstm { coupled: false }, hidden); layers],
             output: OutputSpec { tied, bias: !tied, ..OutputSpec::default() },
         }
@@ -181,11 +197,17 @@ impl ModelSpec {
         self.layout().len()
     }
 
-    /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up.
+    /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up. A convolution counts at each of
+    /// its places, as if no word occurred twice.
     pub fn products(&self) -> usize {
         let layout = self.layout();
         let matrices: usize = layout.tensors().iter().filter(|t| t.shape.len() > 1).map(|t| t.len()).sum();
-        matrices - if self.output.tied { 0 } else { layout.range(layout.embedding).len() }
+        let again = |spec: &CharactersSpec| -> usize {
+            let length = spec.length;
+            spec.convolutions().map(|(width, maps)| length.saturating_sub(width) * width * spec.width * maps).sum()
+        };
+        let again = self.input.characters.as_ref().map_or(0, again);
+        matrices + again - if self.output.tied { 0 } else { layout.range(layout.embedding).len() }
     }
 
     /// Whether there can be such a model; if not, why.
@@ -201,6 +223,16 @@ impl ModelSpec {
         if let Some(topics) = self.input.topics {
             within("the number of topics", topics.count, MOST_UNITS)?;
             within("the number of words that topics look back on", topics.window, MOST_UNITS)?;
+        }
+        if let Some(characters) = &self.input.characters {
+            characters.check(MOST_UNITS)?;
+            let (made, words) = (characters.outputs(), self.input.width);
+            if made != words {
+                return Err(format!("the characters give word vectors of {made} values, not of {words}"));
+            }
+            if self.output.tied {
+                return Err("a classifier cannot reuse word vectors that come from characters".to_owned());
+            }
         }
         if let Some(pointer) = self.output.pointer {
             within("the number of words that a pointer looks back on", pointer.window, MOST_UNITS)?;

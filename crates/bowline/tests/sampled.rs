@@ -4,6 +4,7 @@
 mod oracle;
 
 use bowline::batch::Window;
+use bowline::characters::{CharactersSpec, Spelling};
 use bowline::compute::Compute;
 use bowline::model::{Masks, Network, Pass, Sample, Sampler, State, Use, WindowLoss};
 use bowline::optim::{self, Rule};
@@ -16,13 +17,19 @@ use std::sync::Arc;
 
 const SHAPE: (usize, usize) = (19, 3);
 
-/// Tied without a bias, tied with one, and untied with word vectors of another width.
+/// Tied without a bias, tied with one, untied with word vectors of another width, and words read by their characters.
 fn specs(vocab: usize) -> Vec<ModelSpec> {
-    let layers = |units| vec![LayerSpec::new(Unit::Lstm { coupled: false }, units); 2];
+    let layers = vec![LayerSpec::new(Unit::Lstm { coupled: false }, 13); 2];
     let output = |tied, bias| OutputSpec { projection: None, tied, bias, pointer: None };
-    let spec =
-        |width, output| ModelSpec { vocab, input: InputSpec { width, topics: None }, layers: layers(13), output };
-    vec![spec(13, output(true, false)), spec(13, output(true, true)), spec(9, output(false, true))]
+    let spec = |input, output| ModelSpec { vocab, input, layers: layers.clone(), output };
+    let words = InputSpec::words;
+    let characters = CharactersSpec { symbols: 9, length: 4, width: 3, maps: vec![2, 3], highways: 1 };
+    vec![
+        spec(words(13), output(true, false)),
+        spec(words(13), output(true, true)),
+        spec(words(9), output(false, true)),
+        spec(InputSpec::characters(characters), output(false, false)),
+    ]
 }
 
 /// A case whose few words have a sample of few others: most rows of the large matrices have no gradient.
@@ -35,6 +42,9 @@ fn case(spec: &ModelSpec, seed: u64) -> (Case, Sample) {
     let sample = Sampler::new(3, &counts, spec.vocab / 4).draw(&Team::new(1), seed, &case.window.targets).clone();
     assert!(sample.words.len() < spec.vocab / 2, "{}", sample.words.len());
     assert!(sample.corrections.iter().any(|&c| c > 0.1));
+    if spec.input.characters.is_some() {
+        case.spelling = (0..spec.vocab).map(|word| vec![1 + word % 8, 1 + word / 8 % 8, word % 3, 0]).collect();
+    }
     case.corrections = vec![f64::NEG_INFINITY; spec.vocab];
     for (&word, &correction) in sample.words.iter().zip(&sample.corrections) {
         case.corrections[word as usize] = f64::from(correction);
@@ -45,6 +55,11 @@ fn case(spec: &ModelSpec, seed: u64) -> (Case, Sample) {
 fn params(case: &Case) -> Params {
     let mut params = Params::zeros(&case.spec);
     params.data_mut().copy_from_slice(&narrow(&case.params));
+    if let Some(characters) = &case.spec.input.characters {
+        let mut spelling = Spelling::none(characters, case.spec.vocab);
+        spelling.table_mut().iter_mut().zip(case.spelling.concat()).for_each(|(to, symbol)| *to = symbol as f32);
+        params.set_spelling(spelling);
+    }
     params
 }
 
@@ -135,9 +150,9 @@ fn the_touched_rows_are_all_that_a_step_moves() {
             touched.step(&compute, &mut some, &gradient, norm, rule);
             assert_close("the weights", &wide(some.data()), &wide(all.data()), 1e-6);
             assert_ne!(some.data(), params(&case).data());
-            // Words neither read nor drawn stay where they are, to the last bit.
-            let (before, d) = (params(&case), spec.input.width);
-            let rows = before.embedding().chunks_exact(d).zip(some.embedding().chunks_exact(d));
+            // Words not drawn, and if tied not read, stay where they are, to the last bit.
+            let (before, d) = (params(&case), spec.width());
+            let rows = before.classifier().chunks_exact(d).zip(some.classifier().chunks_exact(d));
             assert!(rows.filter(|(before, after)| before == after).count() > 20);
         }
         let decay = Rule { learning_rate: 0.5, clip: 1.0, weight_decay: 0.1, spare_vectors: true };

@@ -33,7 +33,7 @@ fn cases(vocab: usize, shape: (usize, usize)) -> Vec<WithTopics> {
     let one = |(i, (unit, projection)): (usize, (Unit, Option<ProjectionSpec>))| {
         let spec = ModelSpec {
             vocab,
-            input: InputSpec { width: 4, topics: Some(TOPICS) },
+            input: InputSpec { width: 4, topics: Some(TOPICS), ..InputSpec::default() },
             layers: [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect(),
             output: OutputSpec { projection, tied: false, bias: i == 1, pointer: None },
         };
@@ -176,7 +176,7 @@ fn loss_and_gradients_are_pytorch_s() {
     assert_eq!((fixture.topics, fixture.window), (TOPICS.count, TOPICS.window));
     let spec = ModelSpec {
         vocab,
-        input: InputSpec { width: fixture.width, topics: Some(TOPICS) },
+        input: InputSpec { width: fixture.width, topics: Some(TOPICS), ..InputSpec::default() },
         layers: vec![LayerSpec::new(Unit::Rnn { activation: Activation::Sigmoid }, fixture.units)],
         output: OutputSpec { projection: None, tied: false, bias: false, pointer: None },
     };
@@ -197,6 +197,7 @@ fn loss_and_gradients_are_pytorch_s() {
         features: &of,
         pointed: &[],
         corrections: &[],
+        spelling: &[],
     };
     let output = pass.run(&flat(&fixture.weights));
     assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);

@@ -79,6 +79,7 @@ fn logits_and_gradients_of_the_first_window_are_pytorch_s() {
             features: &[],
             pointed: &[],
             corrections: &[],
+            spelling: &[],
         };
         let output = pass.run(&fixture.params(case));
         assert_close(&format!("{}, logits", case.name), &output.logits, &case.logits);
@@ -108,6 +109,7 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
                 features: &[],
                 pointed: &[],
                 corrections: &[],
+                spelling: &[],
             };
             let output = pass.run(&params);
             let norm = sgd::step(&mut params, &output.gradient, fixture.learning_rate, fixture.clip);
@@ -133,6 +135,7 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
                 features: &[],
                 pointed: &[],
                 corrections: &[],
+                spelling: &[],
             }
             .run(&params);
             (state, total) = (output.state, total + output.mean_ce);

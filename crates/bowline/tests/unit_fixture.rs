@@ -59,7 +59,7 @@ fn spec(fixture: &Fixture, case: &Case) -> ModelSpec {
     let projection = case.projection.map(|width| ProjectionSpec { width, activation: Activation::Linear, bias: false });
     ModelSpec {
         vocab: fixture.vocab,
-        input: InputSpec { width: case.width, topics: None },
+        input: InputSpec::words(case.width),
         layers: fixture.widths.iter().map(|&units| LayerSpec::new(unit, units)).collect(),
         output: OutputSpec { projection, tied: case.tied, bias: true, pointer: None },
     }
@@ -91,6 +91,7 @@ fn loss_gradients_and_state_of_the_oracle_are_pytorch_s() {
             features: &[],
             pointed: &[],
             corrections: &[],
+            spelling: &[],
         };
         let output = pass.run(&flat(&spec, &case.weights));
         assert_close(&format!("{}, loss", case.name), &[output.loss], &[case.loss], 1e-11);

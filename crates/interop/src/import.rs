@@ -161,7 +161,7 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
     let words = vocabulary(request, &source, (vocab, width))?;
     let projection = source.projection(layers.last().map_or(width, |layer| layer.units), functions.projection)?;
     let output = OutputSpec { projection, tied: false, bias: true, pointer: None };
-    let mut spec = ModelSpec { vocab, input: InputSpec { width, topics: None }, layers, output };
+    let mut spec = ModelSpec { vocab, input: InputSpec::words(width), layers, output };
     let like_the_paper_s = spec.as_paper().is_some();
     let mut notes = Vec::new();
     if like_the_paper_s {

@@ -1,6 +1,7 @@
 //! The model at work: embedding, layers, classifier and loss, strung together for one window.
 
 pub mod adapt;
+mod characters;
 pub mod classifier;
 pub mod dropout;
 pub mod embedding;
@@ -24,6 +25,8 @@ pub use adapt::Adaptation;
 use adapt::ByColumns;
 use bowline_kernels::loss::LogSum;
 use bowline_kernels::{Buffer, Isa, PackedB, Team};
+use characters::Characters;
+pub use characters::word_vectors;
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss, Words};
 use dropout::there;
 pub use dropout::{Dropout, KeepProb, Masks, Site, Sites};
@@ -56,6 +59,7 @@ pub struct Network {
     batch: usize,
     /// (T, B, d): the word vectors, masked.
     inputs: Buffer,
+    characters: Option<Characters>,
     features: Option<Features>,
     layers: Vec<Layer>,
     projection: Option<Projection>,
@@ -94,6 +98,7 @@ impl Network {
         bowline_kernels::make_room(&compute.team);
         Network {
             inputs: Buffer::zeros(rows * spec.input.width),
+            characters: Characters::new(spec, &compute, rows),
             features: Features::new(spec, rows),
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
             projection: Projection::new(spec, &compute, rows),
@@ -145,6 +150,9 @@ impl Network {
     pub fn pack_masked(&mut self, params: &Params, purpose: Use, pass: Pass<'_>) {
         let for_backward = purpose == Use::Train;
         let last = self.layers.len();
+        if let Some(characters) = &mut self.characters {
+            characters.pack(params, for_backward);
+        }
         for (l, layer) in self.layers.iter_mut().enumerate() {
             layer.pack(params, pass.of_layer(l, last), for_backward);
         }
@@ -178,7 +186,10 @@ impl Network {
         );
         let d = self.spec.input.width;
         let x = &mut self.inputs[..shape.0 * shape.1 * d];
-        embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x);
+        match &mut self.characters {
+            Some(characters) => characters.forward(params, &window.inputs, pass.masks, x),
+            None => embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x),
+        }
         let (words, pointed, mut parts) = state.split_mut(&self.spec);
         self.read_features(params, window, words);
         for l in 0..self.layers.len() {
@@ -337,7 +348,11 @@ impl Network {
         }
         let d = self.spec.input.width;
         without_features(&mut self.d_above, rows, self.spec.inputs(0), d);
-        embedding::backward(&self.d_above[..rows * d], &window.inputs, pass.masks, d, gradient.embedding_mut());
+        let d_x = &self.d_above[..rows * d];
+        match &mut self.characters {
+            Some(characters) => characters.backward(params, (d_x, pass.masks), gradient, &mut self.scratch),
+            None => embedding::backward(d_x, &window.inputs, pass.masks, d, gradient.embedding_mut()),
+        }
         Some(loss)
     }
 

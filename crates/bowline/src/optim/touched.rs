@@ -39,6 +39,10 @@ impl Touched {
                 false => matrix.fill(0.0),
             }
         }
+        if gradient.spec().input.characters.is_some() {
+            // The vectors of characters: few, and all of them are touched.
+            gradient.embedding_mut().fill(0.0);
+        }
         self.known = true;
         self.vectors.clear();
         self.vectors.extend(inputs);
@@ -51,11 +55,14 @@ impl Touched {
 
     fn matrices(&self, params: &Params) -> Vec<Matrix<'_>> {
         let (spec, layout) = (params.spec(), params.layout());
-        let mut all = vec![(params.range(layout.embedding), spec.input.width, &self.vectors[..])];
+        let mut all = Vec::new();
+        if spec.input.characters.is_none() {
+            all.push((params.range(layout.embedding), spec.input.width, &self.vectors[..]));
+        }
         if !spec.output.tied {
             all.push((params.range(layout.classifier), spec.width(), &self.classifier[..]));
-            all.sort_by_key(|(range, ..)| range.start);
         }
+        all.sort_by_key(|(range, ..)| range.start);
         all
     }
 

@@ -65,6 +65,11 @@ impl Neural {
                                    each other through the pointer";
                     return Err(Error::config("dynamic", problem, "--recency or a mixture, without --dynamic"));
                 }
+                if spec.input.characters.is_some() {
+                    let problem = "a model that reads characters cannot learn from the text that it reads: all its word \
+                                   vectors would move with every word";
+                    return Err(Error::config("dynamic", problem, "--recency or a mixture, without --dynamic"));
+                }
                 let scale = match (dynamic.form, scale) {
                     (DynamicForm::Sgd, _) => None,
                     (DynamicForm::Rms, Some(scale)) => Some(scale.r.clone()),

@@ -141,7 +141,8 @@ enum Tried {
 fn learning(source: &Source, corpus: &Corpus, end: Instant, show: &mut dyn FnMut(&str, f64) -> bool) -> Result<Tried> {
     let valid = &corpus.valid.ids;
     let start = START;
-    if source.params.spec().output.pointer.is_some() {
+    let spec = source.params.spec();
+    if spec.output.pointer.is_some() || spec.input.characters.is_some() {
         return Ok(Tried::Without);
     }
     let (sample, begin) = (&valid[..valid.len().min(SAMPLE)], Instant::now());

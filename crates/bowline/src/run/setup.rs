@@ -1,6 +1,7 @@
 //! What a run starts with, how its text is read, and how much memory it will take.
 
 use crate::batch::Streams;
+use crate::characters::PAD;
 use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
 use crate::corpus::Ids;
@@ -27,6 +28,13 @@ pub(super) fn initial(config: &Config, vocab: usize) -> Params {
             // Its variance is 1 / fan_in.
             [_, fan_in] if start.fan_in => normal(&stream, values, (fan_in as f32).sqrt().recip()),
             _ => stream.fill(values, |r| (2.0 * unit(r) - 1.0) * within),
+        }
+    }
+    if let Some(characters) = params.layout().characters.clone() {
+        let c = config.network.characters.width;
+        params.of_mut(characters.vectors)[PAD * c..][..c].fill(0.0);
+        for bias in characters.highways.iter().filter_map(|[transform, _]| transform.bias) {
+            params.of_mut(bias).iter_mut().for_each(|b| *b += start.transform_bias);
         }
     }
     for (bias, gate, value) in gate_biases(config, params.layout()) {
@@ -108,6 +116,8 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     let packed = packed_whole
         + (2 * learned * width + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
     let in_window: u128 = spec.layers.iter().map(|layer| 7 * layer.units as u128).sum();
+    let in_window =
+        in_window + spec.input.characters.as_ref().map_or(0, |c| ((4 + 7 * c.highways) * c.outputs()) as u128);
     let activations = rows * (3 * spec.widest() as u128 + in_window) + rows * learned;
     let copies = 2 + u128::from(config.average > 0.0) + slot_names(&config.optimizer).len() as u128;
     u64::try_from(4 * (copies * spec.parameters() as u128 + packed + activations + augmented)).unwrap_or(u64::MAX)

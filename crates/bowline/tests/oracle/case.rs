@@ -26,6 +26,8 @@ pub struct Case {
     pub pointed: Vec<Carried>,
     /// What is added to each logit when the loss is over a sample of the words, or nothing.
     pub corrections: Vec<f64>,
+    /// The symbols of the words, where words are read by them.
+    pub spelling: Vec<Vec<usize>>,
 }
 
 impl Case {
@@ -64,6 +66,7 @@ impl Case {
             features: Vec::new(),
             pointed: Vec::new(),
             corrections: Vec::new(),
+            spelling: Vec::new(),
         }
     }
 
@@ -79,6 +82,7 @@ impl Case {
             features: &self.features,
             pointed: &self.pointed,
             corrections: &self.corrections,
+            spelling: &self.spelling,
         }
     }
 

@@ -21,6 +21,7 @@
 #![allow(clippy::needless_range_loop)]
 
 pub mod case;
+pub mod characters;
 pub mod check;
 pub mod layout;
 pub mod loss;
@@ -30,6 +31,7 @@ pub mod topics;
 pub mod unit;
 
 use bowline::spec::{LayerSpec, ModelSpec};
+use characters::Spelled;
 use layout::Layout;
 use loss::{Prediction, log_softmax};
 use pointer::{Carried, Pointed};
@@ -148,10 +150,14 @@ pub struct Pass<'a> {
     /// What is added to the logit of each word when the loss is over a sample of them: minus infinity for those that are not in
     /// it; empty if it is over all.
     pub corrections: &'a [f64],
+    /// The symbols of each word of the vocabulary, where words are read by them.
+    pub spelling: &'a [Vec<usize>],
 }
 
 /// Everything the forward pass computed.
 struct Forward {
+    /// `[t * batch + b]`, where words are read by their characters.
+    words: Vec<Option<Spelled>>,
     /// `[t * batch + b][layer]`.
     steps: Vec<Vec<Box<dyn Step>>>,
     /// `[t * batch + b]`.
@@ -239,13 +245,17 @@ impl Pass<'_> {
     fn forward(&self, params: &[f64], target_params: &[f64]) -> Forward {
         let layout = Layout::new(self.spec);
         let mut state = self.state.clone();
-        let (mut steps, mut predictions) = (Vec::new(), Vec::new());
+        let (mut words, mut steps, mut predictions) = (Vec::new(), Vec::new(), Vec::new());
         let (mut outputs, mut projections) = (Vec::new(), Vec::new());
         for t in 0..self.window.steps {
             for b in 0..self.window.batch {
                 let at = t * self.window.batch + b;
                 // Equation 2.1: x_t = L y*_{t-1}, then its mask.
-                let x = layout.word_vector(params, self.window.inputs[at]);
+                let characters = self.spec.input.characters.as_ref();
+                let word = self.window.inputs[at];
+                let spelled = |spec| Spelled::new(&layout, params, spec, &self.spelling[word as usize]);
+                let spelled = characters.map(spelled);
+                let x = spelled.as_ref().map_or_else(|| layout.word_vector(params, word), |word| &word.vector);
                 let mut below = times(x, &self.row(|m| &m.input, at, x.len()));
                 let features = self.features.get(at).map_or(&[][..], |f| f);
                 below.extend(features);
@@ -278,10 +288,11 @@ impl Pass<'_> {
                 prediction.correct(self.corrections);
                 predictions.push(prediction);
                 steps.push(column);
+                words.push(spelled);
             }
         }
         let pointers = self.point(&layout, params, &predictions);
-        Forward { steps, predictions, pointers, outputs, projections, state }
+        Forward { words, steps, predictions, pointers, outputs, projections, state }
     }
 
     /// The pointers, where the model has one: each sees what the classifier saw before.
@@ -331,7 +342,10 @@ impl Pass<'_> {
                     (d_above, d_next[l]) = (d_x, d_before);
                 }
                 let d_x = times(&d_above, &self.row(|m| &m.input, at, layout.words));
-                add(&mut gradient[layout.word_range(self.window.inputs[at])], &d_x);
+                match (&forward.words[at], &self.spec.input.characters) {
+                    (Some(word), Some(spec)) => word.backward(&layout, params, spec, &d_x, &mut gradient),
+                    _ => add(&mut gradient[layout.word_range(self.window.inputs[at])], &d_x),
+                }
             }
         }
         gradient

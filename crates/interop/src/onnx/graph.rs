@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::Form;
 use crate::protobuf::Message;
+use bowline::model::word_vectors;
 use bowline::params::Params;
 use bowline::spec::{Activation, LayerSpec, ModelSpec, Unit};
 
@@ -86,7 +87,8 @@ pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
     let a = params.spec();
     let (v, d) = (a.vocab, a.width());
     let mut graph = Graph::default();
-    graph.floats("encoder.weight", &[v, a.input.width], Cow::Borrowed(params.embedding()));
+    // Words that are read by their characters become a table.
+    graph.floats("encoder.weight", &[v, a.input.width], word_vectors(params));
 
     // Word vectors, (time, batch, d). In a step, time is 1.
     match form {

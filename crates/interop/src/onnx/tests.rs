@@ -239,10 +239,7 @@ fn both_forms_computed_by_the_definition_agree_with_bowline() {
                 pointer: None,
             };
             let layers = widths.map(|units| LayerSpec::new(unit, units)).to_vec();
-            agrees(
-                &filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output }),
-                "any",
-            );
+            agrees(&filled(&ModelSpec { vocab: V, input: InputSpec::words(D), layers, output }), "any");
         }
     }
 }
@@ -307,7 +304,7 @@ fn what_onnx_has_no_operator_for_is_refused() {
     ] {
         let output = OutputSpec { projection: None, tied: false, bias: true, pointer: None };
         let layers = vec![LayerSpec { direct, ..LayerSpec::new(unit, D) }];
-        let params = filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output });
+        let params = filled(&ModelSpec { vocab: V, input: InputSpec::words(D), layers, output });
         let dir = saved_as(&params, "any");
         let message = export(&dir.path().join("model"), Form::Step, &dir.path().join("x")).unwrap_err().to_string();
         assert!(message.contains(&format!("ONNX has no operator for {what};")), "{message}");
