@@ -5,6 +5,7 @@
 
 use crate::Result;
 use crate::corpus::{Ids, Page};
+use std::ops::Range;
 
 /// Some steps of all streams. Entry `(t, b)` is at `t * batch + b`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,17 @@ pub struct Window {
     pub inputs: Vec<u32>,
     /// The words to be predicted: each the successor of the input.
     pub targets: Vec<u32>,
+}
+
+impl Window {
+    /// Takes the streams `rows` of another window.
+    pub fn take_streams(&mut self, whole: &Window, rows: Range<usize>) {
+        (self.steps, self.batch) = (whole.steps, rows.len());
+        for (to, from) in [(&mut self.inputs, &whole.inputs), (&mut self.targets, &whole.targets)] {
+            to.clear();
+            from.chunks_exact(whole.batch).for_each(|step| to.extend_from_slice(&step[rows.clone()]));
+        }
+    }
 }
 
 /// A split as `B` streams of equal length. Its ids are in memory (`[u32]`), or may be in a file ([`Ids`]).

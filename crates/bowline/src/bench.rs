@@ -87,6 +87,7 @@ pub fn measure(
             augment: config.augmented_loss(Training::Second, step, vocab),
             activity: config.activity(),
             sample: sampler.as_mut().map(|sampler| sampler.draw(&compute.team, step, &window.targets)),
+            ..Pass::default()
         };
         network.pack_masked(&params, Use::Train, pass);
         network.train(&params, &window, &mut state, pass, &mut gradient);

@@ -90,7 +90,8 @@ pub struct CharacterTensors {
     pub highways: Vec<[ProjectionTensors; 2]>,
 }
 
-/// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer.
+/// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer, the shares
+/// of the softmaxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     tensors: Vec<Tensor>,
@@ -108,6 +109,8 @@ pub struct Layout {
     pub classifier_bias: Option<TensorId>,
     /// The pointer.
     pub pointer: Option<PointerTensors>,
+    /// `W_pi`, (K, d): the shares of the softmaxes that are mixed.
+    pub prior: Option<TensorId>,
 }
 
 impl Layout {
@@ -126,8 +129,8 @@ impl Layout {
             .map(|(l, layer)| LayerTensors::of(layer, l, spec.inputs(l), &mut all))
             .collect();
         let projection = spec.output.projection.as_ref().map(|projection| ProjectionTensors {
-            weight: all.declare("projection.weight", &[projection.width, spec.inputs(spec.layers.len())]),
-            bias: projection.bias.then(|| all.declare("projection.bias", &[projection.width])),
+            weight: all.declare("projection.weight", &[spec.projected(), spec.inputs(spec.layers.len())]),
+            bias: projection.bias.then(|| all.declare("projection.bias", &[spec.projected()])),
         });
         let classifier =
             if spec.output.tied { embedding } else { all.declare("decoder.weight", &[spec.vocab, spec.width()]) };
@@ -138,7 +141,19 @@ impl Layout {
             bias: all.declare("pointer.query.bias", &[d]),
             sentinel: all.declare("pointer.sentinel", &[1, d]),
         });
-        Layout { tensors: all.0, embedding, characters, layers, projection, classifier, classifier_bias, pointer }
+        let of_prior = [spec.softmaxes(), spec.inputs(spec.layers.len())];
+        let prior = spec.output.mixture.map(|_| all.declare("prior.weight", &of_prior));
+        Layout {
+            tensors: all.0,
+            embedding,
+            characters,
+            layers,
+            projection,
+            classifier,
+            classifier_bias,
+            pointer,
+            prior,
+        }
     }
 
     /// The tensors, in the order of the flat buffer.

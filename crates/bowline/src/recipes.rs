@@ -13,7 +13,7 @@ use std::path::Path;
 use toml::Table;
 
 /// The recipes that come with the program, in the order of the list.
-const KNOWN: [(&str, &str); 21] = [
+const KNOWN: [(&str, &str); 22] = [
     ("vd-lstm", include_str!("../recipes/vd-lstm.toml")),
     ("al", include_str!("../recipes/al.toml")),
     ("re", include_str!("../recipes/re.toml")),
@@ -30,6 +30,7 @@ const KNOWN: [(&str, &str); 21] = [
     ("rhn", include_str!("../recipes/rhn.toml")),
     ("rhn-re", include_str!("../recipes/rhn-re.toml")),
     ("awd-lstm", include_str!("../recipes/awd-lstm.toml")),
+    ("mos", include_str!("../recipes/mos.toml")),
     ("melis-10m", include_str!("../recipes/melis-10m.toml")),
     ("narrow", include_str!("../recipes/narrow.toml")),
     ("gru", include_str!("../recipes/gru.toml")),
@@ -163,6 +164,7 @@ mod tests {
             ("rhn", 32.1),
             ("rhn-re", 23.4),
             ("awd-lstm", 24.2),
+            ("mos", 21.5),
             ("melis-10m", 10.0),
             ("rnn-mikolov", 6.1),
             ("deep-rnn", 6.2),

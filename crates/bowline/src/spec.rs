@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const MOST_WORDS: usize = 1 << 24;
 const MOST_UNITS: usize = 1 << 16;
 const MOST_LAYERS: usize = 64;
+const MOST_SOFTMAXES: usize = 1024;
 
 /// A model, but for the values of its weights. The tensors, the state and the masks follow from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +129,14 @@ pub struct PointerSpec {
     pub window: usize,
 }
 
+/// Several softmaxes in the place of one (Yang et al. 2018): the projection gives each a vector of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixtureSpec {
+    /// How many, `K`.
+    pub softmaxes: usize,
+}
+
 /// The classifier `softmax(W h + b)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -141,6 +150,9 @@ pub struct OutputSpec {
     /// What else predicts words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<PointerSpec>,
+    /// Whether it is a mixture of softmaxes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixture: Option<MixtureSpec>,
 }
 
 impl ModelSpec {
@@ -166,25 +178,56 @@ impl ModelSpec {
         self.input.topics.map_or(0, |topics| topics.count)
     }
 
-    /// Width of what the projection gives, or the last layer if there is none.
+    /// How many softmaxes are mixed: 1 where there is no mixture.
+    pub fn softmaxes(&self) -> usize {
+        self.output.mixture.map_or(1, |mixture| mixture.softmaxes.max(1))
+    }
+
+    /// Width of what the projection gives, to all softmaxes together, or the last layer if there is none.
     pub fn projected(&self) -> usize {
-        self.output.projection.as_ref().map_or(self.inputs(self.layers.len()), |projection| projection.width)
+        let one = self.output.projection.as_ref().map_or(self.inputs(self.layers.len()), |projection| projection.width);
+        one * self.softmaxes()
     }
 
     /// Width of what the classifier sees, and of its rows.
     pub fn width(&self) -> usize {
-        self.projected() + self.features()
+        self.projected() / self.softmaxes() + self.features()
+    }
+
+    /// Width of what the network knows after a word ([`crate::model::Network::hidden`]): what the classifier sees, or, where
+    /// several softmaxes see different things, the last layer.
+    pub fn hidden(&self) -> usize {
+        if self.output.mixture.is_some() { self.inputs(self.layers.len()) } else { self.width() }
     }
 
     /// Width of a word's *outlook*, all that the distribution of the next word is computed from: what the classifier sees, and
-    /// what the pointer points to.
+    /// what the pointer points to or what share each softmax has.
     pub fn outlook(&self) -> usize {
-        self.width() + self.output.pointer.map_or(0, |pointer| 1 + 2 * pointer.window)
+        let shares = self.output.mixture.map_or(0, |mixture| mixture.softmaxes);
+        self.projected() + self.features() + self.output.pointer.map_or(0, |pointer| 1 + 2 * pointer.window) + shares
     }
 
     /// The widest of all vectors between the parts.
     pub fn widest(&self) -> usize {
-        (0..=self.layers.len()).map(|l| self.inputs(l)).chain([self.width()]).max().unwrap_or(0)
+        (0..=self.layers.len()).map(|l| self.inputs(l)).chain([self.width(), self.projected()]).max().unwrap_or(0)
+    }
+
+    /// Why the model cannot learn from the text that it reads, where it cannot.
+    pub fn cannot_adapt(&self) -> Option<&'static str> {
+        if self.output.pointer.is_some() {
+            return Some(
+                "a model with a pointer cannot learn from the text that it reads: its words depend on each other \
+                         through the pointer",
+            );
+        }
+        if self.output.mixture.is_some() {
+            return Some(
+                "a mixture of softmaxes cannot learn from the text that it reads: dynamic evaluation is for one softmax",
+            );
+        }
+        let characters = "a model that reads characters cannot learn from the text that it reads: all its word vectors \
+                          would move with every word";
+        self.input.characters.as_ref().map(|_| characters)
     }
 
     /// Where the tensors are.
@@ -197,16 +240,17 @@ impl ModelSpec {
         self.layout().len()
     }
 
-    /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up. A convolution counts at each of
-    /// its places, as if no word occurred twice.
+    /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up; the classifier's for every
+    /// softmax, and a convolution's at each of its places, as if no word occurred twice.
     pub fn products(&self) -> usize {
         let layout = self.layout();
         let matrices: usize = layout.tensors().iter().filter(|t| t.shape.len() > 1).map(|t| t.len()).sum();
-        let again = |spec: &CharactersSpec| -> usize {
+        let places = |spec: &CharactersSpec| -> usize {
             let length = spec.length;
             spec.convolutions().map(|(width, maps)| length.saturating_sub(width) * width * spec.width * maps).sum()
         };
-        let again = self.input.characters.as_ref().map_or(0, again);
+        let again = self.input.characters.as_ref().map_or(0, places)
+            + (self.softmaxes() - 1) * layout.range(layout.classifier).len();
         matrices + again - if self.output.tied { 0 } else { layout.range(layout.embedding).len() }
     }
 
@@ -236,6 +280,15 @@ impl ModelSpec {
         }
         if let Some(pointer) = self.output.pointer {
             within("the number of words that a pointer looks back on", pointer.window, MOST_UNITS)?;
+        }
+        if let Some(mixture) = self.output.mixture {
+            within("the number of softmaxes", mixture.softmaxes, MOST_SOFTMAXES)?;
+            if self.output.projection.is_none() {
+                return Err("a mixture of softmaxes needs a projection, which gives each of them its vector".to_owned());
+            }
+            if self.output.pointer.is_some() || self.input.topics.is_some() {
+                return Err("a mixture of softmaxes cannot be beside a pointer or topics".to_owned());
+            }
         }
         for (l, layer) in self.layers.iter().enumerate() {
             within(&format!("the number of units of layer {l}"), layer.units, MOST_UNITS)?;

@@ -31,7 +31,7 @@ fn cases(vocab: usize, shape: (usize, usize), maps: usize) -> Vec<Case> {
             vocab,
             input: InputSpec::characters(characters),
             layers: [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect(),
-            output: OutputSpec { projection: None, tied: false, bias: i == 0, pointer: None },
+            output: OutputSpec { bias: i == 0, ..OutputSpec::default() },
         };
         let mut random = Random::new(60 + i as u64);
         let mut word = |id: usize| -> Vec<usize> {

@@ -31,7 +31,7 @@ fn cases(vocab: usize, shape: (usize, usize)) -> Vec<Case> {
             vocab,
             input: InputSpec::words(4),
             layers: [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect(),
-            output: OutputSpec { projection, tied: false, bias, pointer },
+            output: OutputSpec { projection, bias, pointer, ..OutputSpec::default() },
         };
         let mut case = Case::random(&spec, shape, 0.7, Some(0.6), 40 + i as u64);
         case = if i == 1 { case.by_site(0.6, 3) } else { case };

@@ -20,7 +20,7 @@ const SHAPE: (usize, usize) = (19, 3);
 /// Tied without a bias, tied with one, untied with word vectors of another width, and words read by their characters.
 fn specs(vocab: usize) -> Vec<ModelSpec> {
     let layers = vec![LayerSpec::new(Unit::Lstm { coupled: false }, 13); 2];
-    let output = |tied, bias| OutputSpec { projection: None, tied, bias, pointer: None };
+    let output = |tied, bias| OutputSpec { projection: None, tied, bias, pointer: None, mixture: None };
     let spec = |input, output| ModelSpec { vocab, input, layers: layers.clone(), output };
     let words = InputSpec::words;
     let characters = CharactersSpec { symbols: 9, length: 4, width: 3, maps: vec![2, 3], highways: 1 };

@@ -35,7 +35,7 @@ fn cases(vocab: usize, shape: (usize, usize)) -> Vec<WithTopics> {
             vocab,
             input: InputSpec { width: 4, topics: Some(TOPICS), ..InputSpec::default() },
             layers: [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect(),
-            output: OutputSpec { projection, tied: false, bias: i == 1, pointer: None },
+            output: OutputSpec { projection, tied: false, bias: i == 1, ..OutputSpec::default() },
         };
         let mut random = Random::new(20 + i as u64);
         let table: Vec<f64> = (0..vocab * TOPICS.count).map(|_| random.within(1.0)).collect();
@@ -178,7 +178,7 @@ fn loss_and_gradients_are_pytorch_s() {
         vocab,
         input: InputSpec { width: fixture.width, topics: Some(TOPICS), ..InputSpec::default() },
         layers: vec![LayerSpec::new(Unit::Rnn { activation: Activation::Sigmoid }, fixture.units)],
-        output: OutputSpec { projection: None, tied: false, bias: false, pointer: None },
+        output: OutputSpec::default(),
     };
     let flat = |named: &BTreeMap<String, Vec<f64>>| -> Vec<f64> {
         spec.layout().tensors().iter().flat_map(|tensor| named[&tensor.name].clone()).collect()

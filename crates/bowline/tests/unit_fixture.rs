@@ -61,7 +61,7 @@ fn spec(fixture: &Fixture, case: &Case) -> ModelSpec {
         vocab: fixture.vocab,
         input: InputSpec::words(case.width),
         layers: fixture.widths.iter().map(|&units| LayerSpec::new(unit, units)).collect(),
-        output: OutputSpec { projection, tied: case.tied, bias: true, pointer: None },
+        output: OutputSpec { projection, tied: case.tied, bias: true, ..OutputSpec::default() },
     }
 }
 

@@ -17,7 +17,7 @@ const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, aug
     network.activation, network.bias, network.characters.highways, network.characters.length, \
     network.characters.maps, network.characters.symbols, network.characters.width, network.coupled, network.depth, \
     network.direct, network.embedding, \
-    network.pointer, network.projection, network.projection_activation, network.projection_bias, network.tied, \
+    network.pointer, network.projection, network.projection_activation, network.projection_bias, network.softmaxes, network.tied, \
     network.topics, network.unit, network.widths, optimizer.beta1, optimizer.beta2, optimizer.decoupled, \
     optimizer.epsilon, optimizer.kind, optimizer.trigger, patience, precision, schedule.at, \
     schedule.constant, schedule.factor, schedule.gain, schedule.kind, schedule.patience, schedule.warm_up, \

@@ -196,6 +196,10 @@ pub struct CheckpointConfig {
     pub every_seconds: f64,
 }
 
+fn one() -> usize {
+    1
+}
+
 /// Everything that decides what a run computes. The number of threads is not here: it changes nothing but the speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -221,6 +225,10 @@ pub struct Config {
     pub keep: KeepProb,
     /// Streams side by side, `B`.
     pub batch: usize,
+    /// Equal groups of streams whose gradients are computed apart and added in this order, on one machine or on several; the
+    /// number of machines then changes no bit.
+    #[serde(default = "one")]
+    pub shards: usize,
     /// Steps of back-propagation through time, `T`.
     pub unroll: usize,
     /// Passes over the training split.
@@ -390,6 +398,7 @@ impl Config {
         check("classifier_init", of_classifier.is_finite() && of_classifier >= 0.0, &of_classifier, "of at least 0")?;
         check("keep", self.keep.0 > 0.0 && self.keep.0 <= 1.0, &self.keep.0, "above 0, up to 1 (1 drops nothing)")?;
         check("batch", (1..=65_536).contains(&self.batch), &self.batch, "from 1 to 65536")?;
+        self.validate_shards()?;
         check("unroll", (1..=65_536).contains(&self.unroll), &self.unroll, "from 1 to 65536")?;
         check("epochs", self.epochs >= 1, &self.epochs, "of at least 1")?;
         check("learning_rate", f(self.learning_rate) && self.learning_rate > 0.0, &self.learning_rate, positive)?;
@@ -448,6 +457,25 @@ impl Config {
         check("data.vocab_size", words == 0 || words >= 3, &words, "of at least 3, or 0 to keep all words")
     }
 
+    fn validate_shards(&self) -> Result<()> {
+        let (shards, batch) = (self.shards, self.batch);
+        if shards == 0 || !batch.is_multiple_of(shards) {
+            let problem = format!("{batch} streams (setting `batch`) cannot be divided into {shards} equal shards");
+            let divisors: Vec<String> =
+                (1..=batch).filter(|n| batch.is_multiple_of(*n)).map(|n| n.to_string()).collect();
+            return Err(Error::config(
+                "shards",
+                problem,
+                format!("one of {}, or another `batch`", divisors.join(", ")),
+            ));
+        }
+        if shards > 1 && self.augmented() && self.augment.target != TargetSource::Embedding {
+            let problem = "targets that the truth or a teacher gives are for whole batches";
+            return Err(Error::config("shards", problem, "`shards=1`, or `augment.target=embedding`"));
+        }
+        Ok(())
+    }
+
     fn validate_network(&self) -> Result<()> {
         let network = &self.network;
         if self.model.paper_tied().is_some() && (network.tied || network.bias) {
@@ -480,6 +508,10 @@ impl Config {
         if spec.output.pointer.is_some() && self.augmented() {
             let problem = "the augmented loss is for a classifier that predicts alone, not for one beside a pointer";
             return Err(Error::config("network.pointer", problem, "0, or a model without the augmented loss"));
+        }
+        if spec.output.mixture.is_some() && self.augmented() {
+            let problem = "the augmented loss is for one softmax, not for a mixture of them";
+            return Err(Error::config("network.softmaxes", problem, "1, or a model without the augmented loss"));
         }
         let estimated = self.augmented() && self.augment.target == TargetSource::Embedding;
         if estimated && spec.input.width != spec.width() {
@@ -537,18 +569,25 @@ impl Config {
             let problem = "the true distribution is laid beside windows of one length";
             return Err(Error::config("streams.random_length", problem, "`streams.random_length=false`"));
         }
-        if self.loss.sampled > 0 && (self.augmented() || self.network.pointer > 0) {
-            let (what, advice) = match self.augmented() {
-                true => ("the augmented loss needs", "`--model re` or `--model vd-lstm`"),
-                false => ("a pointer needs", "`network.pointer=0`"),
-            };
-            let problem = format!("{what} the probabilities of all words, not of some of them");
-            return Err(Error::config("loss.sampled", problem, format!("{advice}, or `loss.sampled=0`")));
-        }
+        self.validate_sampled()?;
         for (key, weight) in [("activity.ar", self.activity.ar), ("activity.tar", self.activity.tar)] {
             check(key, weight >= 0.0 && weight.is_finite(), &weight, "of at least 0")?;
         }
         Ok(())
+    }
+
+    /// What needs the probabilities of all words, or the gradient of each shard, cannot have a sample.
+    fn validate_sampled(&self) -> Result<()> {
+        let (what, advice) = match () {
+            () if self.loss.sampled == 0 => return Ok(()),
+            () if self.augmented() => ("the augmented loss", "`--model re` or `--model vd-lstm`"),
+            () if self.network.pointer > 0 => ("a pointer", "`network.pointer=0`"),
+            () if self.spec(2).output.mixture.is_some() => ("a mixture of softmaxes", "one softmax"),
+            () if self.shards > 1 => ("a batch in shards", "`shards=1`"),
+            () => return Ok(()),
+        };
+        let problem = format!("{what} cannot be learned from a sample of the words");
+        Err(Error::config("loss.sampled", problem, format!("{advice}, or `loss.sampled=0`")))
     }
 
     /// Whether this CPU can do what the settings ask for; they may come from another one.

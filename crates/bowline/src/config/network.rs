@@ -2,7 +2,9 @@
 
 use super::Config;
 use crate::characters::CharactersSpec;
-use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit};
+use crate::spec::{
+    Activation, InputSpec, LayerSpec, MixtureSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit,
+};
 use crate::topics::TopicsSpec;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +64,13 @@ pub struct NetworkConfig {
     /// How word vectors come from characters; without maps, words have vectors of their own.
     #[serde(default)]
     pub characters: CharactersSpec,
+    /// Softmaxes that are mixed, each with a projection of its own.
+    #[serde(default = "one")]
+    pub softmaxes: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl Default for NetworkConfig {
@@ -82,6 +91,7 @@ impl Default for NetworkConfig {
             topics: false,
             pointer: 0,
             characters: CharactersSpec::default(),
+            softmaxes: 1,
         }
     }
 }
@@ -128,6 +138,7 @@ impl Config {
             (network.projection_activation, network.projection_bias) = (projection.activation, projection.bias);
         }
         network.pointer = spec.output.pointer.map_or(0, |pointer| pointer.window);
+        network.softmaxes = spec.softmaxes();
         network.topics = spec.input.topics.is_some();
         network.characters = spec.input.characters.clone().unwrap_or_default();
         if self.model.paper_tied().is_none() {
@@ -182,7 +193,8 @@ impl Config {
         let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
         let bias = self.model.paper_tied().map_or(network.bias, |tied| !tied);
         let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
-        let output = OutputSpec { projection, tied, bias, pointer };
+        let mixture = (network.softmaxes != 1).then_some(MixtureSpec { softmaxes: network.softmaxes });
+        let output = OutputSpec { projection, tied, bias, pointer, mixture };
         ModelSpec { vocab, input: InputSpec { width, topics, characters }, layers, output }
     }
 }

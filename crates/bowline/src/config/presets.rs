@@ -63,6 +63,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         classifier_init: 0.0,
         keep: KeepProb(keep),
         batch: 20,
+        shards: 1,
         unroll: 35,
         epochs,
         second_training_epochs: 0,

@@ -37,6 +37,7 @@ const GROUPS: [Group; 11] = [
         &[
             ("seed", "decides everything random"),
             ("batch", "streams side by side"),
+            ("shards", "equal groups of streams whose gradients are added in order, so that ranks can share them"),
             ("unroll", "steps of back-propagation through time"),
             ("epochs", "passes over the training text"),
             ("second_training_epochs", "epochs of a second training with the schedule reset; 0 for none"),
@@ -69,6 +70,7 @@ const GROUPS: [Group; 11] = [
             ("network.tied", "let the classifier reuse the word vectors (re and real do)"),
             ("network.bias", "give the classifier a bias"),
             ("network.pointer", "words that a pointer beside the classifier looks back on; 0 for no pointer"),
+            ("network.softmaxes", "softmaxes that are mixed, each with a projection of its own"),
             ("network.topics", "give the network the topics of the last words as features"),
             ("network.characters.symbols", "rows of the table of characters; rarer characters share one"),
             ("network.characters.length", "characters of a word with its start and end; longer words are cut"),

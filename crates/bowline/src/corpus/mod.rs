@@ -135,6 +135,14 @@ impl Corpus {
         self.train.ids.whole(&self.vocabulary)
     }
 
+    /// Takes the ids of a large training split into memory.
+    pub fn hold_ids(&mut self) -> Result<()> {
+        if matches!(self.train.ids, Ids::File(_)) {
+            self.train.ids = self.train_ids()?.into_owned().into();
+        }
+        Ok(())
+    }
+
     /// Puts the ids of a large training split into the file at `path`, or finds them there; others stay in memory. They can be
     /// read by pieces from then on.
     pub fn keep_ids(&mut self, path: &Path) -> Result<()> {

@@ -9,6 +9,7 @@ mod features;
 mod gatewise;
 mod gram;
 mod layer;
+mod mixture;
 mod pointer;
 mod projection;
 pub mod question;
@@ -33,6 +34,8 @@ pub use dropout::{Dropout, KeepProb, Masks, Site, Sites};
 use features::{Features, without_features};
 pub use layer::Activity;
 use layer::{Backward, Layer, LayerMasks};
+use mixture::Mixture;
+pub(crate) use mixture::logits_at_a_time;
 pub(crate) use pointer::Outlook;
 use pointer::Pointer;
 use projection::Projection;
@@ -67,6 +70,7 @@ pub struct Network {
     /// In the place of the classifier, where the loss is over a sample of the words.
     sampled: Option<Sampled>,
     pointer: Option<Pointer>,
+    mixture: Option<Mixture>,
     /// For the pointer: the classifier's own loss of each word.
     losses: Vec<f64>,
     /// (T, B, d), twice: the gradient on its way down.
@@ -77,7 +81,7 @@ pub struct Network {
 
 /// What a window is read with, besides the weights and the words: the dropout masks and the augmented loss, where there are
 /// any.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Pass<'a> {
     /// The masks of the window.
     pub masks: Option<&'a Masks>,
@@ -85,8 +89,17 @@ pub struct Pass<'a> {
     pub augment: Option<AugmentedLoss>,
     /// What the last layer's activity costs.
     pub activity: Activity,
-    /// The words that the loss is computed over, where it is not the whole vocabulary. No augmented loss and no pointer then.
+    /// The words that the loss is computed over, where it is not the whole vocabulary. No augmented loss, pointer, mixture or
+    /// shards then.
     pub sample: Option<&'a Sample>,
+    /// The window is one of so many equal shards of a batch, whose loss is the sum of theirs.
+    pub shards: usize,
+}
+
+impl Default for Pass<'_> {
+    fn default() -> Self {
+        Pass { masks: None, augment: None, activity: Activity::default(), sample: None, shards: 1 }
+    }
 }
 
 impl Network {
@@ -94,6 +107,8 @@ impl Network {
     /// classifier's, forward and back, are rounded as `compute` says; weights, states, sums, the loss and the gradient are f32.
     pub fn new(spec: &ModelSpec, compute: Compute, purpose: Use, steps: usize, batch: usize) -> Network {
         let rows = steps * batch;
+        // A mixture has room of its own for its logits.
+        let classified = if spec.output.mixture.is_some() { 0 } else { rows };
         let gradient = if purpose == Use::Train { rows * spec.widest() } else { 0 };
         bowline_kernels::make_room(&compute.team);
         Network {
@@ -102,8 +117,9 @@ impl Network {
             features: Features::new(spec, rows),
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
             projection: Projection::new(spec, &compute, rows),
-            classifier: Classifier::new(&compute, spec.vocab, spec.width(), rows),
+            classifier: Classifier::new(&compute, spec.vocab, spec.width(), classified),
             sampled: None,
+            mixture: Mixture::new(spec, &compute, rows),
             pointer: Pointer::new(spec, &compute, rows),
             losses: Vec::new(),
             d_above: Buffer::zeros(gradient),
@@ -162,6 +178,9 @@ impl Network {
         if let Some(pointer) = &mut self.pointer {
             pointer.pack(params);
         }
+        if let Some(mixture) = &mut self.mixture {
+            mixture.pack(params);
+        }
         if pass.sample.is_none() {
             self.classifier.pack(&self.compute.team, params, for_backward);
         }
@@ -200,13 +219,16 @@ impl Network {
             layers[0].forward(params, x, of_layer, pass.of_layer(l, self.spec.layers.len()), shape);
         }
         if let Some(projection) = &mut self.projection {
-            let h = self.layers.last().map_or(&self.inputs[..], |layer| layer.output(shape));
+            let h = last(&self.layers, &self.inputs, shape);
             projection.forward(params, h, pass.of_projection().output, shape);
         }
         self.add_features(shape);
         if let Some(pointer) = &mut self.pointer {
             let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
             pointer.forward(params, &window.inputs, h, pointed, shape);
+        }
+        if let (Some(mixture), Some(projection)) = (&mut self.mixture, &self.projection) {
+            mixture.forward(params, last(&self.layers, &self.inputs, shape), projection.output(shape), shape);
         }
     }
 
@@ -228,33 +250,39 @@ impl Network {
         }
     }
 
-    /// What the classifier sees after every word of the window that was read last, (T, B, d).
+    /// What the classifier sees after every word of the window that was read last, or the last layer's output where several
+    /// softmaxes see different things: (T, B, [`ModelSpec::hidden`]).
     pub fn hidden(&self, steps: usize, batch: usize) -> &[f32] {
+        if self.mixture.is_some() {
+            return last(&self.layers, &self.inputs, (steps, batch));
+        }
         seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch))
     }
 
     /// All that the distribution of the next word is computed from, after every word of the window that was read last,
     /// (T, B, [`ModelSpec::outlook`]).
     pub fn outlook(&self, steps: usize, batch: usize) -> &[f32] {
-        match &self.pointer {
-            Some(pointer) => pointer.outlook((steps, batch)),
-            None => self.hidden(steps, batch),
+        match (&self.pointer, &self.mixture) {
+            (Some(pointer), _) => pointer.outlook((steps, batch)),
+            (None, Some(mixture)) => mixture.outlook((steps, batch)),
+            (None, None) => self.hidden(steps, batch),
         }
     }
 
     /// The outlook of one stream in this state.
     pub fn outlook_of(&self, params: &Params, state: &State) -> Vec<f32> {
-        let h = self.hidden_of(params, state);
-        match &self.pointer {
-            Some(pointer) => pointer.after(params, state.pointer(&self.spec), &h),
-            None => h,
+        let last = self.spec.layers.last().map_or(0, |layer| layer.state().len());
+        let h = state.parts[state.parts.len() - last..].first().map_or(&[][..], |h| &h.values);
+        let seen = self.seen_of(params, state, h);
+        match (&self.pointer, &self.mixture) {
+            (Some(pointer), _) => pointer.after(params, state.pointer(&self.spec), &seen),
+            (None, Some(mixture)) => mixture.after(params, h, &seen),
+            (None, None) => seen,
         }
     }
 
-    /// What the classifier sees of one stream in this state, (d).
-    fn hidden_of(&self, params: &Params, state: &State) -> Vec<f32> {
-        let last = self.spec.layers.last().map_or(0, |layer| layer.state().len());
-        let h = state.parts[state.parts.len() - last..].first().map_or(&[][..], |h| &h.values);
+    /// What the classifier sees of one stream in this state, whose last layer gave `h`.
+    fn seen_of(&self, params: &Params, state: &State, h: &[f32]) -> Vec<f32> {
         let mut seen = self.projection.as_ref().map_or_else(|| h.to_vec(), |projection| projection.of(params, h));
         if let (Some(topics), Some(words)) = (params.topics(), state.parts.first()) {
             seen.extend(features::after(topics, self.spec.features(), words));
@@ -262,8 +290,8 @@ impl Network {
         seen
     }
 
-    /// The loss of a window, `J = (1 / B) sum_{t, b} (CE + alpha KL)` (equations 4 and 8), as sums over its words, and the
-    /// gradient of `J` in `gradient`. The weights must have been given to [`Network::pack`].
+    /// The loss of a window, `J = (1 / B) sum_{t, b} (CE + alpha KL)` (equations 4 and 8; `B` counts the streams of all shards),
+    /// as sums over its words, and the gradient of `J` in `gradient`. The weights must have been given to [`Network::pack`].
     pub fn train(
         &mut self,
         params: &Params,
@@ -295,13 +323,17 @@ impl Network {
         let (rows, shape) = (window.inputs.len(), (window.steps, window.batch));
         let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
         let outlook = self.pointer.as_ref().map_or(&[][..], |pointer| pointer.outlook(shape));
-        let (scale, augment) = (1.0 / window.batch as f32, pass.augment);
+        let (scale, augment) = (1.0 / (pass.shards * window.batch) as f32, pass.augment);
         let words = Words { h, targets: &window.targets, scale, augment, outlook };
-        let d_h = &mut self.d_above[..rows * self.spec.width()];
+        let d_h = &mut self.d_above[..rows * (self.spec.projected() + self.spec.features())];
         let (team, scratch) = (&self.compute.team, &mut self.scratch);
-        let mut loss = match pass.sample {
-            None => self.classifier.train(team, params, words, d_h, gradient, scratch),
-            Some(sample) => {
+        let mut loss = match (&mut self.mixture, pass.sample) {
+            (Some(mixture), _) => {
+                let ce = mixture.train(&self.classifier, params, words, (gradient, d_h), scratch);
+                WindowLoss { ce, kl: 0.0 }
+            }
+            (None, None) => self.classifier.train(team, params, words, d_h, gradient, scratch),
+            (None, Some(sample)) => {
                 let sampled = self.sampled.get_or_insert_with(|| Sampled::new(&self.compute));
                 sampled.train(team, params, (words, &window.inputs, sample), d_h, gradient, scratch)
             }
@@ -317,17 +349,22 @@ impl Network {
             let learned = (&window.targets[..], &self.losses[..], scale);
             pointer.backward((params, h, shape), learned, (gradient, d_h), &mut self.scratch);
         }
-        without_features(&mut self.d_above, rows, self.spec.width(), self.spec.projected());
+        let projected = self.spec.projected();
+        without_features(&mut self.d_above, rows, projected + self.spec.features(), projected);
         if let Some(projection) = &self.projection {
             let back = Backward {
                 params,
-                x: self.layers.last().map_or(&self.inputs[..], |layer| layer.output(shape)),
+                x: last(&self.layers, &self.inputs, shape),
                 masks: pass.of_projection(),
                 shape,
-                d_output: &mut self.d_above[..rows * self.spec.projected()],
+                d_output: &mut self.d_above[..rows * projected],
             };
             let d_h = &mut self.d_below[..rows * self.spec.inputs(self.layers.len())];
             projection.backward(back, gradient, d_h, &mut self.scratch);
+            if let Some(mixture) = &mut self.mixture {
+                let h = last(&self.layers, &self.inputs, shape);
+                mixture.prior_backward((params, h, shape), (gradient, d_h), &mut self.scratch);
+            }
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
         for l in (0..self.layers.len()).rev() {
@@ -366,14 +403,15 @@ impl Network {
     pub fn answer(&mut self, params: &Params, window: &Window, state: &mut State, questions: &mut [Question]) {
         let shape = (window.steps, window.batch);
         self.read(params, window, state, None);
-        let Some(pointer) = &self.pointer else {
+        if self.pointer.is_none() && self.mixture.is_none() {
             let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
             return self.classifier.answer(&self.compute.team, params, h, questions);
-        };
+        }
         let mut y = vec![0.0; self.spec.vocab];
         for question in questions {
             let width = self.spec.outlook();
-            self.distributions(params, &pointer.outlook(shape)[question.row * width..][..width], 1.0, &mut y);
+            let outlooks = self.outlook(window.steps, window.batch);
+            self.distributions(params, &outlooks[question.row * width..][..width], 1.0, &mut y);
             y.iter_mut().for_each(|y| *y = y.ln());
             question.answer(&y, None, LogSum { max: 0.0, rest: 0.0 });
         }
@@ -395,6 +433,10 @@ impl Network {
         temperatures: &[f32],
         nll: &mut [f64],
     ) {
+        if let Some(mixture) = &self.mixture {
+            let outlooks = mixture.outlook((steps, batch));
+            return mixture.evaluate((&self.classifier, params), (outlooks, targets), (temperatures, nll));
+        }
         let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch));
         self.classifier.evaluate(&self.compute.team, params, h, targets, temperatures, nll);
         let Some(pointer) = &self.pointer else { return };
@@ -407,6 +449,9 @@ impl Network {
 
     /// The distribution that each [outlook](Network::outlook) means: (rows, V) into `out`. A temperature is the classifier's.
     pub fn distributions(&self, params: &Params, outlooks: &[f32], temperature: f32, out: &mut [f32]) {
+        if let Some(mixture) = &self.mixture {
+            return mixture.distributions((&self.classifier, params), (outlooks, temperature), out);
+        }
         if self.pointer.is_none() {
             return self.classifier.probabilities(&self.compute.team, params, outlooks, temperature, out);
         }
@@ -434,6 +479,11 @@ fn seen<'a>(
     }
 }
 
+/// What the last layer gives, or what is below it.
+fn last<'a>(layers: &'a [Layer], inputs: &'a [f32], shape: (usize, usize)) -> &'a [f32] {
+    layers.last().map_or(inputs, |layer| layer.output(shape))
+}
+
 /// What the first layer reads: word vectors, with the features beside them.
 fn bottom<'a>(features: &'a Option<Features>, inputs: &'a [f32]) -> &'a [f32] {
     features.as_ref().map_or(inputs, Features::inputs)
@@ -442,7 +492,7 @@ fn bottom<'a>(features: &'a Option<Features>, inputs: &'a [f32]) -> &'a [f32] {
 impl<'a> Pass<'a> {
     /// The masks of layer `l` of so many: in the paper's scheme one for both places where its state is consumed.
     fn of_layer(&self, l: usize, layers: usize) -> LayerMasks<'a> {
-        let activity = if l + 1 == layers { self.activity } else { Activity::default() };
+        let activity = if l + 1 == layers { self.activity.divided(self.shards) } else { Activity::default() };
         let Some(masks) = self.masks else {
             return LayerMasks { activity, apart: activity != Activity::default(), ..LayerMasks::default() };
         };

@@ -78,6 +78,22 @@ impl State {
         State { parts: self.parts.iter().map(of).collect() }
     }
 
+    /// Takes the streams from `first` on of another state, as many as there are here.
+    pub fn take_streams(&mut self, whole: &State, first: usize) {
+        for (to, from) in self.parts.iter_mut().zip(&whole.parts) {
+            let some = &from.values[first * to.width..][..to.values.len()];
+            to.values.copy_from_slice(some);
+        }
+    }
+
+    /// The way back: gives the streams from `first` on the states of those in `some`.
+    pub fn put_streams(&mut self, some: &State, first: usize) {
+        for (to, from) in self.parts.iter_mut().zip(&some.parts) {
+            let at = first * to.width;
+            to.values[at..at + from.values.len()].copy_from_slice(&from.values);
+        }
+    }
+
     /// Keeps the first `rows` streams.
     pub fn truncate(&mut self, rows: usize) {
         self.parts.iter_mut().for_each(|part| part.values.truncate(rows * part.width));

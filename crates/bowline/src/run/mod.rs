@@ -10,6 +10,7 @@
 //! tensorboard/     the curves for TensorBoard, where they were asked for
 //! ```
 
+mod agree;
 mod branch;
 mod checkpoint;
 mod clock;
@@ -23,13 +24,16 @@ mod kneser_ney;
 mod log;
 mod memory;
 mod own_text;
+pub mod ranks;
 mod rewrite;
 mod setup;
+mod shards;
 mod summary;
 mod teacher;
 mod train;
 mod true_targets;
 
+pub use agree::{all_can, common_isa};
 pub use branch::{branch, branch_as};
 pub(crate) use checkpoint::infinite_if_null;
 pub use checkpoint::{Best, CurvePoint, Position};
@@ -39,7 +43,7 @@ pub use kneser_ney::{DEFAULT_ORDER, NgramConfig, start_ngram};
 pub use own_text::{OwnText, recorded_isa};
 pub(crate) use rewrite::rewrite;
 pub use summary::{Summary, Timing};
-pub use train::{Outcome, Session, Watch, resume, start};
+pub use train::{Outcome, Session, Watch, resume, resume_among, start, start_among};
 
 use crate::config::{Config, DataConfig};
 use crate::corpus::{Corpus, CorpusOptions};

@@ -6,7 +6,7 @@ use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
 use crate::corpus::Ids;
 use crate::layout::{Layout, TensorId};
-use crate::model::{AugmentedForm, AugmentedLoss, Sampler};
+use crate::model::{AugmentedForm, AugmentedLoss, Sampler, logits_at_a_time};
 use crate::optim::slot_names;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, normal, normals, unit};
@@ -99,7 +99,7 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     let spec = config.spec(vocab);
     let augmented_loss = config.augmented_loss(Training::Second, 0, vocab);
     let (vocab, width) = (vocab as u128, spec.width() as u128);
-    let rows = config.batch as u128 * config.unroll as u128;
+    let rows = (config.batch / config.shards.max(1)) as u128 * config.unroll as u128;
     // Words that the loss is computed over; with a sample the matrix is packed whole for the evaluations alone.
     let (learned, packed_whole) = match config.loss.sampled as u128 {
         0 => (vocab, 0),
@@ -111,14 +111,19 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
         Some(AugmentedLoss { form: AugmentedForm::Given, .. }) => rows * vocab,
         Some(a) => rows.min(vocab) * vocab * if a.flow { 3 } else { 1 },
     };
-    let in_layers = (spec.products() as u128).saturating_sub(classifier);
+    let in_layers = (spec.products() as u128).saturating_sub(classifier * spec.softmaxes() as u128);
     // A pair of bf16 takes the place of one f32.
     let packed = packed_whole
         + (2 * learned * width + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
     let in_window: u128 = spec.layers.iter().map(|layer| 7 * layer.units as u128).sum();
     let in_window =
         in_window + spec.input.characters.as_ref().map_or(0, |c| ((4 + 7 * c.highways) * c.outputs()) as u128);
-    let activations = rows * (3 * spec.widest() as u128 + in_window) + rows * learned;
-    let copies = 2 + u128::from(config.average > 0.0) + slot_names(&config.optimizer).len() as u128;
+    // Of a mixture of softmaxes, the logits of some words are kept at a time.
+    let logits = spec.output.mixture.map_or(rows, |mixture| logits_at_a_time(mixture.softmaxes) as u128) * learned;
+    let activations = rows * (3 * spec.widest() as u128 + in_window) + logits;
+    let copies = 2
+        + u128::from(config.shards > 1)
+        + u128::from(config.average > 0.0)
+        + slot_names(&config.optimizer).len() as u128;
     u64::try_from(4 * (copies * spec.parameters() as u128 + packed + activations + augmented)).unwrap_or(u64::MAX)
 }

@@ -162,8 +162,12 @@ fn every_unit_and_width_comes_back_with_the_same_bytes() {
     for ((model, unit), projected) in units.into_iter().flat_map(|unit| [(unit, false), (unit, true)]) {
         let place = Place::new();
         let projection = ProjectionSpec { width: 3, activation: Activation::Sigmoid, bias: true };
-        let output =
-            OutputSpec { projection: projected.then_some(projection), tied: projected, bias: projected, pointer: None };
+        let output = OutputSpec {
+            projection: projected.then_some(projection),
+            tied: projected,
+            bias: projected,
+            ..OutputSpec::default()
+        };
         let layers = [5, 2].map(|units| LayerSpec::new(unit, units)).to_vec();
         let spec = ModelSpec { vocab: V, input: InputSpec::words(3), layers, output };
         let mut params = Params::zeros(&spec);

@@ -54,7 +54,7 @@ impl Place {
 }
 
 fn spec(width: usize, layers: Vec<LayerSpec>, projection: Option<ProjectionSpec>, tied: bool, bias: bool) -> ModelSpec {
-    let output = OutputSpec { projection, tied, bias, pointer: None };
+    let output = OutputSpec { projection, tied, bias, ..OutputSpec::default() };
     ModelSpec { vocab: V, input: InputSpec::words(width), layers, output }
 }
 
