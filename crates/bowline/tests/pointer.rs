@@ -220,6 +220,7 @@ fn pytorch_computes_the_same() {
         activity: [0.0; 2],
         features: &[],
         pointed: &carried,
+        corrections: &[],
         spelling: &[],
         context: &[],
     };

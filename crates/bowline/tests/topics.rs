@@ -196,6 +196,7 @@ fn loss_and_gradients_are_pytorch_s() {
         activity: [0.0; 2],
         features: &of,
         pointed: &[],
+        corrections: &[],
         spelling: &[],
         context: &[],
     };

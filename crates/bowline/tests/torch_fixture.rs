@@ -78,6 +78,7 @@ fn logits_and_gradients_of_the_first_window_are_pytorch_s() {
             activity: [0.0; 2],
             features: &[],
             pointed: &[],
+            corrections: &[],
             spelling: &[],
             context: &[],
         };
@@ -108,6 +109,7 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
                 activity: [0.0; 2],
                 features: &[],
                 pointed: &[],
+                corrections: &[],
                 spelling: &[],
                 context: &[],
             };
@@ -134,6 +136,7 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
                 activity: [0.0; 2],
                 features: &[],
                 pointed: &[],
+                corrections: &[],
                 spelling: &[],
                 context: &[],
             }

@@ -90,6 +90,7 @@ fn loss_gradients_and_state_of_the_oracle_are_pytorch_s() {
             activity: [0.0; 2],
             features: &[],
             pointed: &[],
+            corrections: &[],
             spelling: &[],
             context: &[],
         };

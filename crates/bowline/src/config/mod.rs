@@ -1,6 +1,7 @@
 //! The settings of a run: a preset, changed by `--set key=value`, validated once, written to the run's `config.toml`.
 
 mod finish;
+mod loss;
 mod model;
 mod network;
 mod presets;
@@ -10,6 +11,7 @@ mod streams;
 mod topics;
 
 pub use finish::FinishConfig;
+pub use loss::LossConfig;
 pub use model::{ModelKind, RecipeName};
 pub use network::{NetworkConfig, StartConfig, UnitName};
 pub use presets::{Size, preset};
@@ -18,6 +20,7 @@ pub use settings::Setting;
 pub use streams::{ActivityConfig, StreamsConfig};
 pub use topics::TopicsConfig;
 
+use crate::corpus::IdsIn;
 use crate::error::{Error, Result};
 use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Site};
 use crate::optim::{OptimizerConfig, OptimizerKind, Rule, Schedule, ScheduleConfig};
@@ -134,6 +137,9 @@ pub struct DataConfig {
     pub extend: bool,
     /// Lower-case the text and split words from punctuation.
     pub tokenize: bool,
+    /// Where the ids of the training text are kept: `memory`, `file`, or `auto`, which is `file` above 64 MB of text.
+    #[serde(default)]
+    pub ids: IdsIn,
     /// Learn from a piece of the training text that begins with this word, from 0. The vocabulary is that of the whole.
     #[serde(default)]
     pub train_start: usize,
@@ -285,6 +291,9 @@ pub struct Config {
     /// Activation regularisation.
     #[serde(default)]
     pub activity: ActivityConfig,
+    /// How the cross-entropy is computed.
+    #[serde(default)]
+    pub loss: LossConfig,
     /// The topics, where the network has them.
     #[serde(default)]
     pub topics: TopicsConfig,
@@ -571,10 +580,29 @@ impl Config {
             let problem = "the true distribution is laid beside windows of one length";
             return Err(Error::config("streams.random_length", problem, "`streams.random_length=false`"));
         }
+        self.validate_sampled()?;
         for (key, weight) in [("activity.ar", self.activity.ar), ("activity.tar", self.activity.tar)] {
             check(key, weight >= 0.0 && weight.is_finite(), &weight, "of at least 0")?;
         }
         Ok(())
+    }
+
+    /// What needs the probabilities of all words, or the gradient of each shard, cannot have a sample.
+    fn validate_sampled(&self) -> Result<()> {
+        let (what, advice) = match () {
+            () if self.loss.sampled == 0 => return Ok(()),
+            () if self.augmented() => ("the augmented loss", "`--model re` or `--model vd-lstm`"),
+            () if self.network.pointer > 0 => ("a pointer", "`network.pointer=0`"),
+            () if self.spec(2).output.mixture.is_some() => ("a mixture of softmaxes", "one softmax"),
+            () if self.network.sum_product > 0 => ("a sum-product network", "`network.sum_product=0`"),
+            () if self.spec(2).input.characters.is_some() => {
+                ("a network that reads characters", "one with word vectors")
+            }
+            () if self.shards > 1 => ("a batch in shards", "`shards=1`"),
+            () => return Ok(()),
+        };
+        let problem = format!("{what} cannot be learned from a sample of the words");
+        Err(Error::config("loss.sampled", problem, format!("{advice}, or `loss.sampled=0`")))
     }
 
     /// Whether this CPU can do what the settings ask for; they may come from another one.

@@ -133,6 +133,7 @@ const GROUPS: [Group; 11] = [
             ("streams.random_length", "windows of random length, as in AWD-LSTM"),
             ("activity.ar", "weight of the mean square of the last layer's output"),
             ("activity.tar", "weight of the mean square of its change from step to step"),
+            ("loss.sampled", "learn from about so many words drawn for each window, and its targets; 0 for all words"),
         ],
     ),
     (
@@ -155,6 +156,7 @@ const GROUPS: [Group; 11] = [
             ("data.vocabulary", "a file with the words to use, one a line"),
             ("data.extend", "add the words of the training text to those of that file"),
             ("data.tokenize", "lower-case the text and split words from punctuation"),
+            ("data.ids", "where the training text's ids are kept: memory, file, or auto (a file above 64 MB of text)"),
             ("data.train_start", "learn from the training text from this word on"),
             ("data.train_words", "and from this many words; 0 for all the rest"),
             ("data.valid_words", "validate on this many words; 0 for all"),

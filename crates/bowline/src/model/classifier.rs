@@ -18,9 +18,12 @@ use std::sync::{Mutex, PoisonError};
 const BLOCK: usize = 120;
 
 /// Rows whose shares of the bias's gradient are added up first; blocks are multiples of it.
-const BIAS_ROWS: usize = 10;
+pub(super) const BIAS_ROWS: usize = 10;
 
-fn block(rows: usize, team: &Team) -> usize {
+/// Logits that an evaluation has at a time, at most: 64 MB of them.
+const EVALUATED: usize = 16 << 20;
+
+pub(super) fn block(rows: usize, team: &Team) -> usize {
     rows_per_job(rows, team.threads(), BLOCK)
 }
 
@@ -201,24 +204,31 @@ impl Classifier {
         let (isa, v, d, n) = (self.isa, self.vocab, self.hidden, temperatures.len());
         let mut logits = std::mem::take(&mut self.logits);
         let bias = self.bias(params);
-        let block = block(targets.len(), team);
-        let jobs = logits.chunks_mut(block * v).zip(h.chunks(block * d));
-        team.for_each(jobs.zip(targets.chunks(block)).zip(nll.chunks_mut(block * n)), |(((z, h), targets), nll)| {
-            gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
-            self.link(params, &mut z[..targets.len() * v]);
-            let mut tempered = Vec::new();
-            for ((z, &target), nll) in z.chunks_exact(v).zip(targets).zip(nll.chunks_exact_mut(n)) {
-                for (nll, &temperature) in nll.iter_mut().zip(temperatures) {
-                    let (z, bias) = if temperature == 1.0 {
-                        (z, bias)
-                    } else {
-                        temper(z, bias, temperature, &mut tempered);
-                        (&tempered[..], None)
-                    };
-                    *nll = loss::minus_log_probability(isa, z, bias, target as usize);
-                }
-            }
-        });
+        // With a large vocabulary the logits of a window are worked on part by part, always in the same memory.
+        let part = (EVALUATED / v / BIAS_ROWS * BIAS_ROWS).max(BIAS_ROWS);
+        for ((h, targets), nll) in h.chunks(part * d).zip(targets.chunks(part)).zip(nll.chunks_mut(part * n)) {
+            let block = block(targets.len(), team);
+            let jobs = logits.chunks_mut(block * v).zip(h.chunks(block * d));
+            team.for_each(
+                jobs.zip(targets.chunks(block)).zip(nll.chunks_mut(block * n)),
+                |(((z, h), targets), nll)| {
+                    gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
+                    self.link(params, &mut z[..targets.len() * v]);
+                    let mut tempered = Vec::new();
+                    for ((z, &target), nll) in z.chunks_exact(v).zip(targets).zip(nll.chunks_exact_mut(n)) {
+                        for (nll, &temperature) in nll.iter_mut().zip(temperatures) {
+                            let (z, bias) = if temperature == 1.0 {
+                                (z, bias)
+                            } else {
+                                temper(z, bias, temperature, &mut tempered);
+                                (&tempered[..], None)
+                            };
+                            *nll = loss::minus_log_probability(isa, z, bias, target as usize);
+                        }
+                    }
+                },
+            );
+        }
         self.logits = logits;
     }
 
@@ -541,6 +551,6 @@ pub(super) fn temper(z: &[f32], bias: Option<Bias<'_>>, temperature: f32, out: &
 }
 
 /// The blocks, and when there are no more, empty ones for ever: for a buffer that not every model has.
-fn or_nothing<'a>(blocks: impl Iterator<Item = &'a mut [f32]>) -> impl Iterator<Item = &'a mut [f32]> {
+pub(super) fn or_nothing<'a>(blocks: impl Iterator<Item = &'a mut [f32]>) -> impl Iterator<Item = &'a mut [f32]> {
     blocks.chain(std::iter::repeat_with(|| &mut [][..]))
 }

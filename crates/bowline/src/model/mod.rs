@@ -14,11 +14,14 @@ mod mixture;
 mod pointer;
 mod projection;
 pub mod question;
+mod sample;
+mod sampled;
 mod state;
 mod sum_product;
 
 use crate::batch::Window;
 use crate::compute::Compute;
+use crate::optim::Touched;
 use crate::params::Params;
 use crate::spec::ModelSpec;
 pub use adapt::Adaptation;
@@ -40,6 +43,8 @@ pub(crate) use pointer::Outlook;
 use pointer::Pointer;
 use projection::Projection;
 pub use question::Question;
+pub use sample::{Sample, Sampler};
+use sampled::Sampled;
 pub use state::{Part, State};
 
 /// What a network is for; it decides which buffers there are.
@@ -66,6 +71,8 @@ pub struct Network {
     layers: Vec<Layer>,
     projection: Option<Projection>,
     classifier: Classifier,
+    /// In the place of the classifier, where the loss is over a sample of the words.
+    sampled: Option<Sampled>,
     pointer: Option<Pointer>,
     mixture: Option<Mixture>,
     /// For the pointer: the classifier's own loss of each word.
@@ -86,13 +93,16 @@ pub struct Pass<'a> {
     pub augment: Option<AugmentedLoss>,
     /// What the last layer's activity costs.
     pub activity: Activity,
+    /// The words that the loss is computed over, where it is not the whole vocabulary. No augmented loss, pointer, mixture or
+    /// shards then.
+    pub sample: Option<&'a Sample>,
     /// The window is one of so many equal shards of a batch, whose loss is the sum of theirs.
     pub shards: usize,
 }
 
 impl Default for Pass<'_> {
     fn default() -> Self {
-        Pass { masks: None, augment: None, activity: Activity::default(), shards: 1 }
+        Pass { masks: None, augment: None, activity: Activity::default(), sample: None, shards: 1 }
     }
 }
 
@@ -113,6 +123,7 @@ impl Network {
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
             projection: Projection::new(spec, &compute, rows),
             classifier: Classifier::new(&compute, spec, classified),
+            sampled: None,
             mixture: Mixture::new(spec, &compute, rows),
             pointer: Pointer::new(spec, &compute, rows),
             losses: Vec::new(),
@@ -175,7 +186,14 @@ impl Network {
         if let Some(mixture) = &mut self.mixture {
             mixture.pack(params);
         }
-        self.classifier.pack(&self.compute.team, params, for_backward);
+        if pass.sample.is_none() {
+            self.classifier.pack(&self.compute.team, params, for_backward);
+        }
+    }
+
+    /// The rows of the gradient that the last window touched, where its loss was over a sample of the words.
+    pub fn touched(&self) -> Option<&Touched> {
+        self.sampled.as_ref().map(|sampled| &sampled.touched)
     }
 
     /// Runs the layers over a window, without the classifier; [`Network::hidden`] is what they give.
@@ -318,12 +336,17 @@ impl Network {
         let (scale, augment) = (1.0 / (pass.shards * window.batch) as f32, pass.augment);
         let words = Words { h, targets: &window.targets, scale, augment, outlook };
         let d_h = &mut self.d_above[..rows * (self.spec.projected() + self.spec.features())];
-        let mut loss = match &mut self.mixture {
-            Some(mixture) => {
-                let ce = mixture.train(&self.classifier, params, words, (gradient, d_h), &mut self.scratch);
+        let (team, scratch) = (&self.compute.team, &mut self.scratch);
+        let mut loss = match (&mut self.mixture, pass.sample) {
+            (Some(mixture), _) => {
+                let ce = mixture.train(&self.classifier, params, words, (gradient, d_h), scratch);
                 WindowLoss { ce, kl: 0.0 }
             }
-            None => self.classifier.train(&self.compute.team, params, words, d_h, gradient, &mut self.scratch),
+            (None, None) => self.classifier.train(team, params, words, d_h, gradient, scratch),
+            (None, Some(sample)) => {
+                let sampled = self.sampled.get_or_insert_with(|| Sampled::new(&self.compute));
+                sampled.train(team, params, (words, &window.inputs, sample), d_h, gradient, scratch)
+            }
         };
         if let Some(pointer) = &mut self.pointer {
             self.classifier.cross_entropies(rows, &mut self.losses);

@@ -4,11 +4,13 @@ use crate::batch::Streams;
 use crate::characters::PAD;
 use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
+use crate::corpus::Ids;
 use crate::layout::{Layout, SumProductTensors, TensorId};
-use crate::model::{AugmentedForm, AugmentedLoss, logits_at_a_time};
+use crate::model::{AugmentedForm, AugmentedLoss, Sampler, logits_at_a_time};
 use crate::optim::slot_names;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, normal, normals, unit};
+use crate::vocabulary::Vocabulary;
 use bowline_kernels::elementwise;
 
 /// Weights that are one job when all are kept from being negative.
@@ -93,8 +95,8 @@ pub(super) fn constrain(config: &Config, compute: &Compute, params: &mut Params)
 }
 
 /// The training text as it is read in an epoch: a function of the settings and of the epoch's number alone.
-pub(super) fn streams<'a>(config: &Config, ids: &'a [u32], epoch: u32) -> Streams<'a> {
-    let mut streams = Streams::new(ids, config.batch, config.unroll);
+pub(super) fn streams<'a>(config: &Config, ids: &'a Ids, epoch: u32) -> Streams<'a, Ids> {
+    let mut streams = Streams::of(ids, config.batch, config.unroll);
     if config.streams.offset {
         let [high, low, ..] = Stream::new(config.seed, Purpose::Offset, u64::from(epoch)).block(0);
         let draw = (u64::from(high) << 32) | u64::from(low);
@@ -114,6 +116,13 @@ pub(super) fn streams<'a>(config: &Config, ids: &'a [u32], epoch: u32) -> Stream
     streams
 }
 
+/// What draws the words of each window's loss, where it is not over all.
+pub(super) fn sampler(config: &Config, vocabulary: &Vocabulary) -> Option<Sampler> {
+    let ones = vec![1; vocabulary.len()];
+    let counts = vocabulary.counts().unwrap_or(&ones);
+    (config.loss.sampled > 0).then(|| Sampler::new(config.seed, counts, config.loss.sampled))
+}
+
 /// Bytes of weights, their mean, gradient, packed weights and buffers, about. Settings that are possible one by one can
 /// together ask for more than 64 bits can count: then it is the most they can.
 pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
@@ -121,6 +130,11 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     let augmented_loss = config.augmented_loss(Training::Second, 0, vocab);
     let (vocab, width) = (vocab as u128, spec.width() as u128);
     let rows = (config.batch / config.shards.max(1)) as u128 * config.unroll as u128;
+    // Words that the loss is computed over; with a sample the matrix is packed whole for the evaluations alone.
+    let (learned, packed_whole) = match config.loss.sampled as u128 {
+        0 => (vocab, 0),
+        sampled => (vocab.min(sampled + rows), vocab * width),
+    };
     let classifier = vocab * width;
     let augmented = match augmented_loss {
         None | Some(AugmentedLoss { form: AugmentedForm::Gram { .. }, .. }) => 0,
@@ -129,12 +143,13 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
     };
     let in_layers = (spec.products() as u128).saturating_sub(classifier * spec.softmaxes() as u128);
     // A pair of bf16 takes the place of one f32.
-    let packed = (2 * classifier + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
+    let packed = packed_whole
+        + (2 * learned * width + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
     let in_window: u128 = spec.layers.iter().map(|layer| 7 * layer.units as u128).sum();
     let in_window =
         in_window + spec.input.characters.as_ref().map_or(0, |c| ((4 + 7 * c.highways) * c.outputs()) as u128);
     // Of a mixture of softmaxes, the logits of some words are kept at a time.
-    let logits = spec.output.mixture.map_or(rows, |mixture| logits_at_a_time(mixture.softmaxes) as u128) * vocab;
+    let logits = spec.output.mixture.map_or(rows, |mixture| logits_at_a_time(mixture.softmaxes) as u128) * learned;
     let activations = rows * (3 * spec.widest() as u128 + in_window) + logits;
     let copies = 2
         + u128::from(config.shards > 1)

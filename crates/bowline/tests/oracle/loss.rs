@@ -58,6 +58,12 @@ impl Prediction {
         Prediction { h, target, logits, sums, ce, augmented, kl }
     }
 
+    /// Adds to each logit what belongs to its word, and takes the cross-entropy anew.
+    pub fn correct(&mut self, corrections: &[f64]) {
+        self.logits.iter_mut().zip(corrections).for_each(|(z, c)| *z += c);
+        self.ce = -log_softmax(&self.logits)[self.target as usize];
+    }
+
     /// Adds `weight` times the gradient by the weights to `gradient` and returns `weight` times the gradient by `h`.
     pub fn backward(&self, layout: &Layout, params: &[f64], weight: f64, gradient: &mut [f64]) -> Vec<f64> {
         // dCE/dz = y - y*.

@@ -150,6 +150,9 @@ pub struct Pass<'a> {
     pub features: &'a [Vec<f64>],
     /// What a pointer remembers of each stream.
     pub pointed: &'a [Carried],
+    /// What is added to the logit of each word when the loss is over a sample of them: minus infinity for those that are not in
+    /// it; empty if it is over all.
+    pub corrections: &'a [f64],
     /// The symbols of each word of the vocabulary, where words are read by them.
     pub spelling: &'a [Vec<usize>],
     /// The words before the window of each stream, where several are read side by side.
@@ -305,7 +308,10 @@ impl Pass<'_> {
                 if self.spec.output.mixture.is_some() {
                     mixtures.push(Mixed::forward(&layout, params, (&outputs[at], &below), target));
                 } else {
-                    predictions.push(Prediction::forward(&layout, params, target_params, below, target, self.augment));
+                    let augment = self.augment;
+                    let mut prediction = Prediction::forward(&layout, params, target_params, below, target, augment);
+                    prediction.correct(self.corrections);
+                    predictions.push(prediction);
                 }
                 steps.push(column);
                 words.push(spelled);
