@@ -10,6 +10,7 @@
 //! cargo xtask soak [--kills N] [--seconds N]  kill and resume; serve good and bad clients
 //! cargo xtask miri [TEST...]    the kernels under Miri, where there is a nightly toolchain
 //! cargo xtask python            build the Python package and test it in a virtual environment
+//! cargo xtask mpi [--kills N]   train by several processes with a real MPI, kill some, and resume
 //! cargo xtask dist [--into DIR] the program with completions, manual and service file, as an archive or installed
 //! cargo xtask notices           check the licences of all crates and write THIRD-PARTY.md
 //! cargo xtask check             all that `.ci/run` checks besides the tests
@@ -19,6 +20,7 @@ mod bench;
 mod dist;
 mod fuzz;
 mod miri;
+mod mpi;
 mod notices;
 mod paired;
 mod python;
@@ -45,9 +47,10 @@ fn main() -> Result<()> {
         Some((chore, [])) if chore == "notices" => notices::run(),
         Some((chore, rest)) if chore == "dist" => dist::run(rest),
         Some((chore, [])) if chore == "python" => python::run(),
+        Some((chore, rest)) if chore == "mpi" => mpi::run(rest),
         Some((chore, [])) if chore == "check" => check(),
         _ => bail!(
-            "usage: cargo xtask results RUN... | bench [--help] | time-to-perplexity | spills [FILE] | fuzz | faults | soak | miri | python | dist | notices | check"
+            "usage: cargo xtask results RUN... | bench [--help] | time-to-perplexity | spills [FILE] | fuzz | faults | soak | miri | python | mpi | dist | notices | check"
         ),
     }
 }

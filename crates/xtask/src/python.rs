@@ -13,10 +13,12 @@ const PACKAGES: [&str; 6] =
     ["maturin>=1.9,<2", "numpy", "pytest", "mypy", "flashlight-text==0.0.7", "schemathesis==4.32.5"];
 const PACKAGES_BEFORE_NUMPY_2: [&str; 2] = ["pytest", "pyctcdecode==0.5.0"];
 
+const WHAT: &str = "the Python package";
+
 pub fn run() -> Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let place = target.join("python");
-    let Some(door) = environment(&place.join("door"), &PACKAGES)? else { return Ok(()) };
+    let Some(door) = environment(&place.join("door"), &PACKAGES, WHAT)? else { return Ok(()) };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     finish(Command::new(cargo).args(["build", "--locked", "--package", "bowline-cli"]).current_dir(root()))?;
     let wheels = place.join("wheels");
@@ -43,26 +45,26 @@ pub fn run() -> Result<()> {
     };
     pytest(&door, &tests)?;
     finish(python(&door).args(["-m", "mypy.stubtest", "bowline"]).current_dir(&place))?;
-    if let Some(older) = environment(&place.join("before-numpy-2"), &PACKAGES_BEFORE_NUMPY_2)? {
+    if let Some(older) = environment(&place.join("before-numpy-2"), &PACKAGES_BEFORE_NUMPY_2, WHAT)? {
         install(&older, &wheel)?;
         pytest(&older, &tests.join("test_decoders.py"))?;
     }
     Ok(())
 }
 
-/// A virtual environment with packages; nothing where there is none to be had.
-fn environment(folder: &Path, packages: &[&str]) -> Result<Option<PathBuf>> {
+/// A virtual environment with packages to test something with; nothing where there is none to be had.
+pub fn environment(folder: &Path, packages: &[&str], what: &str) -> Result<Option<PathBuf>> {
     if !python(folder).arg("--version").output().is_ok_and(|output| output.status.success()) {
         let made = Command::new("python3").args(["-m", "venv"]).arg(folder).output();
         if !made.is_ok_and(|output| output.status.success()) {
-            say("skipped: the tests of the Python package, because `python3 -m venv` does not work here")?;
+            say(&format!("skipped: tests of {what}, because `python3 -m venv` does not work here"))?;
             return Ok(None);
         }
     }
     let mut pip = python(folder);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
     if !pip.output()?.status.success() {
-        say(&format!("skipped: tests of the Python package, because pip could not fetch {}", packages.join(", ")))?;
+        say(&format!("skipped: tests of {what}, because pip could not fetch {}", packages.join(", ")))?;
         return Ok(None);
     }
     Ok(Some(folder.to_owned()))
