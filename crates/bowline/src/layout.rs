@@ -1,6 +1,7 @@
 //! Where the tensors of a model are: each part declares its own and keeps the [`TensorId`] it gets. Nothing else in the
 //! program knows an offset.
 
+use crate::characters::CharactersSpec;
 use crate::spec::{LayerSpec, Levels, ModelSpec};
 use std::ops::Range;
 
@@ -78,12 +79,26 @@ pub struct PointerTensors {
     pub sentinel: TensorId,
 }
 
-/// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer.
+/// The tensors that make a word vector of characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CharacterTensors {
+    /// The vectors of the symbols, (S, c).
+    pub vectors: TensorId,
+    /// Each convolution: width, number of maps, the weights (m, 1, k, c), as those of PyTorch's `Conv2d`, and the bias (m).
+    pub convolutions: Vec<(usize, usize, TensorId, TensorId)>,
+    /// Each layer of the highway: the transform gate, and what it lets in.
+    pub highways: Vec<[ProjectionTensors; 2]>,
+}
+
+/// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer, the shares
+/// of the softmaxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     tensors: Vec<Tensor>,
-    /// The word vectors, (V, d_x).
+    /// The word vectors, (V, d_x), or the vectors of characters.
     pub embedding: TensorId,
+    /// What makes word vectors of those, where words are read by their characters.
+    pub characters: Option<CharacterTensors>,
     /// The layers, from below.
     pub layers: Vec<LayerTensors>,
     /// The projection.
@@ -94,13 +109,19 @@ pub struct Layout {
     pub classifier_bias: Option<TensorId>,
     /// The pointer.
     pub pointer: Option<PointerTensors>,
+    /// `W_pi`, (K, d): the shares of the softmaxes that are mixed.
+    pub prior: Option<TensorId>,
 }
 
 impl Layout {
     /// The tensors of a model.
     pub fn of(spec: &ModelSpec) -> Layout {
         let mut all = Declared(Vec::new());
-        let embedding = all.declare("encoder.weight", &[spec.vocab, spec.input.width]);
+        let characters = spec.input.characters.as_ref().map(|characters| CharacterTensors::of(characters, &mut all));
+        let embedding = match &characters {
+            Some(characters) => characters.vectors,
+            None => all.declare("encoder.weight", &[spec.vocab, spec.input.width]),
+        };
         let layers = spec
             .layers
             .iter()
@@ -108,8 +129,8 @@ impl Layout {
             .map(|(l, layer)| LayerTensors::of(layer, l, spec.inputs(l), &mut all))
             .collect();
         let projection = spec.output.projection.as_ref().map(|projection| ProjectionTensors {
-            weight: all.declare("projection.weight", &[projection.width, spec.inputs(spec.layers.len())]),
-            bias: projection.bias.then(|| all.declare("projection.bias", &[projection.width])),
+            weight: all.declare("projection.weight", &[spec.projected(), spec.inputs(spec.layers.len())]),
+            bias: projection.bias.then(|| all.declare("projection.bias", &[spec.projected()])),
         });
         let classifier =
             if spec.output.tied { embedding } else { all.declare("decoder.weight", &[spec.vocab, spec.width()]) };
@@ -120,7 +141,19 @@ impl Layout {
             bias: all.declare("pointer.query.bias", &[d]),
             sentinel: all.declare("pointer.sentinel", &[1, d]),
         });
-        Layout { tensors: all.0, embedding, layers, projection, classifier, classifier_bias, pointer }
+        let of_prior = [spec.softmaxes(), spec.inputs(spec.layers.len())];
+        let prior = spec.output.mixture.map(|_| all.declare("prior.weight", &of_prior));
+        Layout {
+            tensors: all.0,
+            embedding,
+            characters,
+            layers,
+            projection,
+            classifier,
+            classifier_bias,
+            pointer,
+            prior,
+        }
     }
 
     /// The tensors, in the order of the flat buffer.
@@ -152,6 +185,25 @@ impl Declared {
         let offset = self.0.last().map_or(0, |last| last.range().end);
         self.0.push(Tensor { name: name.into(), shape: shape.to_vec(), offset });
         TensorId(self.0.len() - 1)
+    }
+}
+
+impl CharacterTensors {
+    fn of(spec: &CharactersSpec, all: &mut Declared) -> CharacterTensors {
+        let (c, d) = (spec.width, spec.outputs());
+        let vectors = all.declare("characters.weight", &[spec.symbols, c]);
+        let convolutions = spec.convolutions().enumerate().map(|(i, (width, maps))| {
+            let weight = all.declare(format!("characters.convolutions.{i}.weight"), &[maps, 1, width, c]);
+            (width, maps, weight, all.declare(format!("characters.convolutions.{i}.bias"), &[maps]))
+        });
+        let convolutions = convolutions.collect();
+        let highway = |i: usize| {
+            ["transform", "candidate"].map(|part| ProjectionTensors {
+                weight: all.declare(format!("characters.highways.{i}.{part}.weight"), &[d, d]),
+                bias: Some(all.declare(format!("characters.highways.{i}.{part}.bias"), &[d])),
+            })
+        };
+        CharacterTensors { vectors, convolutions, highways: (0..spec.highways).map(highway).collect() }
     }
 }
 

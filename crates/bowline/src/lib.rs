@@ -45,6 +45,8 @@ pub mod batch;
 #[doc(hidden)]
 pub mod bench;
 pub mod budget;
+#[doc(hidden)]
+pub mod characters;
 pub mod compute;
 pub mod config;
 pub mod corpus;

@@ -27,7 +27,6 @@ use crate::layout::Tensor;
 use crate::params::Params;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter, sha256};
 use crate::storage::{atomic, files};
-use crate::topics::{self, Topics};
 use config::Config;
 
 /// The weights.
@@ -217,9 +216,7 @@ fn save_weights(path: &Path, contents: &Contents<'_>) -> Result<String> {
             file.tensor(second, &tensor.shape, &zeros[..tensor.len()]);
         }
     }
-    if let Some(topics) = params.topics() {
-        file.tensor(topics::TENSOR, &[params.spec().vocab, params.spec().features()], topics.table());
-    }
+    params.save_besides(&mut file);
     file.save(path)
 }
 
@@ -228,17 +225,15 @@ fn read_weights(dir: &Path, file: &TensorFile, config: &Config) -> Result<Params
     let layout = config.spec.layout();
     let tensors = layout.tensors();
     let names: Vec<_> = tensors.iter().map(stored_names).collect();
-    let (of_topics, table) = (config.spec.input.topics, [config.spec.vocab, config.spec.features()]);
+    let besides = Params::besides(&config.spec);
     let weights = names.iter().zip(tensors).flat_map(|((first, second), tensor)| {
         let shape = tensor.shape.as_slice();
         std::iter::once((first.as_str(), shape)).chain(second.as_deref().map(|second| (second, shape)))
     });
-    file.expect_exactly(weights.chain(of_topics.map(|_| (topics::TENSOR, &table[..]))))?;
+    file.expect_exactly(weights.chain(besides.iter().map(|(name, shape)| (*name, &shape[..]))))?;
 
     let mut params = Params::zeros(&config.spec);
-    if let Some(topics) = of_topics {
-        params.set_topics(Topics::read(file, topics, config.spec.vocab)?);
-    }
+    params.read_besides(&dir.join(WEIGHTS), file)?;
     for ((first, second), tensor) in names.iter().zip(tensors) {
         let values = &mut params.data_mut()[tensor.range()];
         file.copy_to(first, values)?;

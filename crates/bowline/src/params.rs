@@ -1,10 +1,14 @@
 //! All weights of a model in one flat buffer with named views; gradients have the same type.
 
+use crate::characters::{self, Spelling};
+use crate::error::Result;
 use crate::layout::{Layout, Tensor, TensorId};
 use crate::spec::ModelSpec;
-use crate::topics::Topics;
+use crate::storage::tensor_file::{TensorFile, TensorFileWriter};
+use crate::topics::{self, Topics};
 use bowline_kernels::Buffer;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A value for every trainable weight: the weights themselves, their gradient, or what an optimiser remembers of them.
@@ -15,6 +19,7 @@ pub struct Params {
     data: Buffer,
     /// What belongs to the model and is not trained.
     topics: Option<Arc<Topics>>,
+    spelling: Option<Arc<Spelling>>,
 }
 
 /// The weights of a layer with `G` gates for each unit.
@@ -32,7 +37,9 @@ impl Params {
     pub fn zeros(spec: &ModelSpec) -> Params {
         let (layout, vocab) = (spec.layout(), spec.vocab);
         let topics = spec.input.topics.map(|topics| Arc::new(Topics::none(topics, vocab)));
-        Params { spec: Arc::new(spec.clone()), data: Buffer::zeros(layout.len()), layout: Arc::new(layout), topics }
+        let spelling = spec.input.characters.as_ref().map(|characters| Arc::new(Spelling::none(characters, vocab)));
+        let (data, layout) = (Buffer::zeros(layout.len()), Arc::new(layout));
+        Params { spec: Arc::new(spec.clone()), data, layout, topics, spelling }
     }
 
     /// All zeros, for the same model.
@@ -90,7 +97,8 @@ impl Params {
         self.layout.range(id)
     }
 
-    /// The word vectors, (V, d): the rows are the columns of the paper's `L`.
+    /// The word vectors, (V, d): the rows are the columns of the paper's `L`. Where words are read by their characters, the
+    /// vectors of those; [`crate::model::word_vectors`] are the words' own in any case.
     pub fn embedding(&self) -> &[f32] {
         self.of(self.layout.embedding)
     }
@@ -108,6 +116,45 @@ impl Params {
     /// Gives the model its topics.
     pub fn set_topics(&mut self, topics: Topics) {
         self.topics = Some(Arc::new(topics));
+    }
+
+    /// How the words are spelled, where the model reads their characters.
+    pub fn spelling(&self) -> Option<&Spelling> {
+        self.spelling.as_deref()
+    }
+
+    /// Gives the model its spelling.
+    pub fn set_spelling(&mut self, spelling: Spelling) {
+        self.spelling = Some(Arc::new(spelling));
+    }
+
+    /// The names and shapes of what belongs to a model besides its weights.
+    pub(crate) fn besides(spec: &ModelSpec) -> Vec<(&'static str, Vec<usize>)> {
+        let topics = spec.input.topics.map(|topics| (topics::TENSOR, vec![spec.vocab, topics.count]));
+        let shapes = spec.input.characters.iter().flat_map(|c| [vec![c.symbols], vec![spec.vocab, c.length]]);
+        topics.into_iter().chain(characters::TENSORS.into_iter().zip(shapes)).collect()
+    }
+
+    /// Adds those to a file.
+    pub(crate) fn save_besides<'a>(&'a self, file: &mut TensorFileWriter<'a>) {
+        if let Some(topics) = self.topics() {
+            file.tensor(topics::TENSOR, &[self.spec.vocab, self.spec.features()], topics.table());
+        }
+        if let Some(spelling) = self.spelling() {
+            spelling.save(file);
+        }
+    }
+
+    /// Takes them from a file, at `path`, that is known to have them.
+    pub(crate) fn read_besides(&mut self, path: &Path, file: &TensorFile) -> Result<()> {
+        let spec = Arc::clone(&self.spec);
+        if let Some(topics) = spec.input.topics {
+            self.set_topics(Topics::read(file, topics, spec.vocab)?);
+        }
+        if let Some(characters) = &spec.input.characters {
+            self.set_spelling(Spelling::read(path, file, characters, spec.vocab)?);
+        }
+        Ok(())
     }
 
     /// The weights of a layer with one level.

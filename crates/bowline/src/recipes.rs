@@ -13,7 +13,7 @@ use std::path::Path;
 use toml::Table;
 
 /// The recipes that come with the program, in the order of the list.
-const KNOWN: [(&str, &str); 20] = [
+const KNOWN: [(&str, &str); 22] = [
     ("vd-lstm", include_str!("../recipes/vd-lstm.toml")),
     ("al", include_str!("../recipes/al.toml")),
     ("re", include_str!("../recipes/re.toml")),
@@ -24,11 +24,13 @@ const KNOWN: [(&str, &str); 20] = [
     ("deep-rnn", include_str!("../recipes/deep-rnn.toml")),
     ("zaremba-medium", include_str!("../recipes/zaremba-medium.toml")),
     ("zaremba-large", include_str!("../recipes/zaremba-large.toml")),
+    ("char-cnn", include_str!("../recipes/char-cnn.toml")),
     ("gal-large", include_str!("../recipes/gal-large.toml")),
     ("pointer-sentinel", include_str!("../recipes/pointer-sentinel.toml")),
     ("rhn", include_str!("../recipes/rhn.toml")),
     ("rhn-re", include_str!("../recipes/rhn-re.toml")),
     ("awd-lstm", include_str!("../recipes/awd-lstm.toml")),
+    ("mos", include_str!("../recipes/mos.toml")),
     ("melis-10m", include_str!("../recipes/melis-10m.toml")),
     ("narrow", include_str!("../recipes/narrow.toml")),
     ("gru", include_str!("../recipes/gru.toml")),
@@ -156,11 +158,13 @@ mod tests {
         for (name, expected) in [
             ("zaremba-medium", 19.8),
             ("zaremba-large", 66.0),
+            ("char-cnn", 19.4),
             ("gal-large", 66.0),
             ("pointer-sentinel", 20.2),
             ("rhn", 32.1),
             ("rhn-re", 23.4),
             ("awd-lstm", 24.2),
+            ("mos", 21.5),
             ("melis-10m", 10.0),
             ("rnn-mikolov", 6.1),
             ("deep-rnn", 6.2),

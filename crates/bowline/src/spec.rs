@@ -1,5 +1,6 @@
 //! What a model is made of: how words come in, the layers above each other, how the next word is predicted.
 
+use crate::characters::CharactersSpec;
 use crate::layout::Layout;
 use crate::topics::TopicsSpec;
 use bowline_kernels::recurrent;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const MOST_WORDS: usize = 1 << 24;
 const MOST_UNITS: usize = 1 << 16;
 const MOST_LAYERS: usize = 64;
+const MOST_SOFTMAXES: usize = 1024;
 
 /// A model, but for the values of its weights. The tensors, the state and the masks follow from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +26,7 @@ pub struct ModelSpec {
     pub output: OutputSpec,
 }
 
-/// Words come in as vectors, the rows of the embedding.
+/// Words come in as vectors: the rows of the embedding, or what their characters give.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputSpec {
@@ -33,6 +35,21 @@ pub struct InputSpec {
     /// Topics of the last words, as features beside the word vectors and beside what the classifier sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topics: Option<TopicsSpec>,
+    /// How a word vector comes from the word's characters, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub characters: Option<CharactersSpec>,
+}
+
+impl InputSpec {
+    /// Word vectors of a size.
+    pub fn words(width: usize) -> InputSpec {
+        InputSpec { width, ..InputSpec::default() }
+    }
+
+    /// Word vectors from characters.
+    pub fn characters(spec: CharactersSpec) -> InputSpec {
+        InputSpec { width: spec.outputs(), characters: Some(spec), ..InputSpec::default() }
+    }
 }
 
 /// One recurrent layer. It reads what is below it, so its inputs need no mention.
@@ -112,6 +129,14 @@ pub struct PointerSpec {
     pub window: usize,
 }
 
+/// Several softmaxes in the place of one (Yang et al. 2018): the projection gives each a vector of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixtureSpec {
+    /// How many, `K`.
+    pub softmaxes: usize,
+}
+
 /// The classifier `softmax(W h + b)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,6 +150,9 @@ pub struct OutputSpec {
     /// What else predicts words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<PointerSpec>,
+    /// Whether it is a mixture of softmaxes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixture: Option<MixtureSpec>,
 }
 
 impl ModelSpec {
@@ -133,7 +161,7 @@ impl ModelSpec {
     pub fn paper(vocab: usize, hidden: usize, layers: usize, tied: bool) -> ModelSpec {
         ModelSpec {
             vocab,
-            input: InputSpec { width: hidden, topics: None },
+            input: InputSpec::words(hidden),
             layers: vec![LayerSpec::new(Unit::Lstm { coupled: false }, hidden); layers],
             output: OutputSpec { tied, bias: !tied, ..OutputSpec::default() },
         }
@@ -150,25 +178,56 @@ impl ModelSpec {
         self.input.topics.map_or(0, |topics| topics.count)
     }
 
-    /// Width of what the projection gives, or the last layer if there is none.
+    /// How many softmaxes are mixed: 1 where there is no mixture.
+    pub fn softmaxes(&self) -> usize {
+        self.output.mixture.map_or(1, |mixture| mixture.softmaxes.max(1))
+    }
+
+    /// Width of what the projection gives, to all softmaxes together, or the last layer if there is none.
     pub fn projected(&self) -> usize {
-        self.output.projection.as_ref().map_or(self.inputs(self.layers.len()), |projection| projection.width)
+        let one = self.output.projection.as_ref().map_or(self.inputs(self.layers.len()), |projection| projection.width);
+        one * self.softmaxes()
     }
 
     /// Width of what the classifier sees, and of its rows.
     pub fn width(&self) -> usize {
-        self.projected() + self.features()
+        self.projected() / self.softmaxes() + self.features()
+    }
+
+    /// Width of what the network knows after a word ([`crate::model::Network::hidden`]): what the classifier sees, or, where
+    /// several softmaxes see different things, the last layer.
+    pub fn hidden(&self) -> usize {
+        if self.output.mixture.is_some() { self.inputs(self.layers.len()) } else { self.width() }
     }
 
     /// Width of a word's *outlook*, all that the distribution of the next word is computed from: what the classifier sees, and
-    /// what the pointer points to.
+    /// what the pointer points to or what share each softmax has.
     pub fn outlook(&self) -> usize {
-        self.width() + self.output.pointer.map_or(0, |pointer| 1 + 2 * pointer.window)
+        let shares = self.output.mixture.map_or(0, |mixture| mixture.softmaxes);
+        self.projected() + self.features() + self.output.pointer.map_or(0, |pointer| 1 + 2 * pointer.window) + shares
     }
 
     /// The widest of all vectors between the parts.
     pub fn widest(&self) -> usize {
-        (0..=self.layers.len()).map(|l| self.inputs(l)).chain([self.width()]).max().unwrap_or(0)
+        (0..=self.layers.len()).map(|l| self.inputs(l)).chain([self.width(), self.projected()]).max().unwrap_or(0)
+    }
+
+    /// Why the model cannot learn from the text that it reads, where it cannot.
+    pub fn cannot_adapt(&self) -> Option<&'static str> {
+        if self.output.pointer.is_some() {
+            return Some(
+                "a model with a pointer cannot learn from the text that it reads: its words depend on each other \
+                         through the pointer",
+            );
+        }
+        if self.output.mixture.is_some() {
+            return Some(
+                "a mixture of softmaxes cannot learn from the text that it reads: dynamic evaluation is for one softmax",
+            );
+        }
+        let characters = "a model that reads characters cannot learn from the text that it reads: all its word vectors \
+                          would move with every word";
+        self.input.characters.as_ref().map(|_| characters)
     }
 
     /// Where the tensors are.
@@ -181,11 +240,18 @@ impl ModelSpec {
         self.layout().len()
     }
 
-    /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up.
+    /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up; the classifier's for every
+    /// softmax, and a convolution's at each of its places, as if no word occurred twice.
     pub fn products(&self) -> usize {
         let layout = self.layout();
         let matrices: usize = layout.tensors().iter().filter(|t| t.shape.len() > 1).map(|t| t.len()).sum();
-        matrices - if self.output.tied { 0 } else { layout.range(layout.embedding).len() }
+        let places = |spec: &CharactersSpec| -> usize {
+            let length = spec.length;
+            spec.convolutions().map(|(width, maps)| length.saturating_sub(width) * width * spec.width * maps).sum()
+        };
+        let again = self.input.characters.as_ref().map_or(0, places)
+            + (self.softmaxes() - 1) * layout.range(layout.classifier).len();
+        matrices + again - if self.output.tied { 0 } else { layout.range(layout.embedding).len() }
     }
 
     /// Whether there can be such a model; if not, why.
@@ -202,8 +268,27 @@ impl ModelSpec {
             within("the number of topics", topics.count, MOST_UNITS)?;
             within("the number of words that topics look back on", topics.window, MOST_UNITS)?;
         }
+        if let Some(characters) = &self.input.characters {
+            characters.check(MOST_UNITS)?;
+            let (made, words) = (characters.outputs(), self.input.width);
+            if made != words {
+                return Err(format!("the characters give word vectors of {made} values, not of {words}"));
+            }
+            if self.output.tied {
+                return Err("a classifier cannot reuse word vectors that come from characters".to_owned());
+            }
+        }
         if let Some(pointer) = self.output.pointer {
             within("the number of words that a pointer looks back on", pointer.window, MOST_UNITS)?;
+        }
+        if let Some(mixture) = self.output.mixture {
+            within("the number of softmaxes", mixture.softmaxes, MOST_SOFTMAXES)?;
+            if self.output.projection.is_none() {
+                return Err("a mixture of softmaxes needs a projection, which gives each of them its vector".to_owned());
+            }
+            if self.output.pointer.is_some() || self.input.topics.is_some() {
+                return Err("a mixture of softmaxes cannot be beside a pointer or topics".to_owned());
+            }
         }
         for (l, layer) in self.layers.iter().enumerate() {
             within(&format!("the number of units of layer {l}"), layer.units, MOST_UNITS)?;

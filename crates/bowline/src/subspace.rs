@@ -55,7 +55,7 @@ fn between(x: &[f32], y: &[f32], rows: usize) -> Distance {
 /// The distance between the word vectors and the classifier of a model: between the spans of `L^T` and `W`, which have a row for
 /// each word.
 pub fn of_model(params: &Params) -> Distance {
-    between(params.embedding(), params.classifier(), params.spec().vocab)
+    between(&crate::model::word_vectors(params), params.classifier(), params.spec().vocab)
 }
 
 /// Orthonormal columns.

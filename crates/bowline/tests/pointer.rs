@@ -29,9 +29,9 @@ fn cases(vocab: usize, shape: (usize, usize)) -> Vec<Case> {
         let pointer = Some(PointerSpec { window: WINDOW });
         let spec = ModelSpec {
             vocab,
-            input: InputSpec { width: 4, topics: None },
+            input: InputSpec::words(4),
             layers: [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect(),
-            output: OutputSpec { projection, tied: false, bias, pointer },
+            output: OutputSpec { projection, bias, pointer, ..OutputSpec::default() },
         };
         let mut case = Case::random(&spec, shape, 0.7, Some(0.6), 40 + i as u64);
         case = if i == 1 { case.by_site(0.6, 3) } else { case };
@@ -198,7 +198,7 @@ fn pytorch_computes_the_same() {
     assert_eq!(fixture.window, WINDOW);
     let spec = ModelSpec {
         vocab,
-        input: InputSpec { width: fixture.width, topics: None },
+        input: InputSpec::words(fixture.width),
         layers: vec![LayerSpec::new(Unit::Rnn { activation: Activation::Tanh }, fixture.units)],
         output: OutputSpec { bias: true, pointer: Some(PointerSpec { window: WINDOW }), ..OutputSpec::default() },
     };
@@ -220,6 +220,7 @@ fn pytorch_computes_the_same() {
         activity: [0.0; 2],
         features: &[],
         pointed: &carried,
+        spelling: &[],
     };
     let output = pass.run(&flat(&fixture.weights));
     assert_close("the oracle's loss", &[output.loss, output.mean_ce], &[fixture.loss, fixture.mean_ce], 1e-11);

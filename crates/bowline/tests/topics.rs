@@ -33,9 +33,9 @@ fn cases(vocab: usize, shape: (usize, usize)) -> Vec<WithTopics> {
     let one = |(i, (unit, projection)): (usize, (Unit, Option<ProjectionSpec>))| {
         let spec = ModelSpec {
             vocab,
-            input: InputSpec { width: 4, topics: Some(TOPICS) },
+            input: InputSpec { width: 4, topics: Some(TOPICS), ..InputSpec::default() },
             layers: [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect(),
-            output: OutputSpec { projection, tied: false, bias: i == 1, pointer: None },
+            output: OutputSpec { projection, tied: false, bias: i == 1, ..OutputSpec::default() },
         };
         let mut random = Random::new(20 + i as u64);
         let table: Vec<f64> = (0..vocab * TOPICS.count).map(|_| random.within(1.0)).collect();
@@ -176,9 +176,9 @@ fn loss_and_gradients_are_pytorch_s() {
     assert_eq!((fixture.topics, fixture.window), (TOPICS.count, TOPICS.window));
     let spec = ModelSpec {
         vocab,
-        input: InputSpec { width: fixture.width, topics: Some(TOPICS) },
+        input: InputSpec { width: fixture.width, topics: Some(TOPICS), ..InputSpec::default() },
         layers: vec![LayerSpec::new(Unit::Rnn { activation: Activation::Sigmoid }, fixture.units)],
-        output: OutputSpec { projection: None, tied: false, bias: false, pointer: None },
+        output: OutputSpec::default(),
     };
     let flat = |named: &BTreeMap<String, Vec<f64>>| -> Vec<f64> {
         spec.layout().tensors().iter().flat_map(|tensor| named[&tensor.name].clone()).collect()
@@ -196,6 +196,7 @@ fn loss_and_gradients_are_pytorch_s() {
         activity: [0.0; 2],
         features: &of,
         pointed: &[],
+        spelling: &[],
     };
     let output = pass.run(&flat(&fixture.weights));
     assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);

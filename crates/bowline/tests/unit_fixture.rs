@@ -59,9 +59,9 @@ fn spec(fixture: &Fixture, case: &Case) -> ModelSpec {
     let projection = case.projection.map(|width| ProjectionSpec { width, activation: Activation::Linear, bias: false });
     ModelSpec {
         vocab: fixture.vocab,
-        input: InputSpec { width: case.width, topics: None },
+        input: InputSpec::words(case.width),
         layers: fixture.widths.iter().map(|&units| LayerSpec::new(unit, units)).collect(),
-        output: OutputSpec { projection, tied: case.tied, bias: true, pointer: None },
+        output: OutputSpec { projection, tied: case.tied, bias: true, ..OutputSpec::default() },
     }
 }
 
@@ -90,6 +90,7 @@ fn loss_gradients_and_state_of_the_oracle_are_pytorch_s() {
             activity: [0.0; 2],
             features: &[],
             pointed: &[],
+            spelling: &[],
         };
         let output = pass.run(&flat(&spec, &case.weights));
         assert_close(&format!("{}, loss", case.name), &[output.loss], &[case.loss], 1e-11);

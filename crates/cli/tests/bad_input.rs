@@ -14,11 +14,13 @@ const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, aug
     data.vocab_size, data.vocabulary, decay, decay_after, epochs, finish.predictor, finish.seconds, \
     hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, masks.input, \
     masks.output, masks.per_gate, masks.projection, masks.state, masks.weights, masks.word, model, \
-    network.activation, network.bias, network.coupled, network.depth, network.direct, network.embedding, \
-    network.pointer, network.projection, network.projection_activation, network.projection_bias, network.tied, \
+    network.activation, network.bias, network.characters.highways, network.characters.length, \
+    network.characters.maps, network.characters.symbols, network.characters.width, network.coupled, network.depth, \
+    network.direct, network.embedding, \
+    network.pointer, network.projection, network.projection_activation, network.projection_bias, network.softmaxes, network.tied, \
     network.topics, network.unit, network.widths, optimizer.beta1, optimizer.beta2, optimizer.decoupled, \
     optimizer.epsilon, optimizer.kind, optimizer.trigger, patience, precision, schedule.at, \
-    schedule.constant, schedule.factor, schedule.kind, schedule.patience, schedule.warm_up, \
+    schedule.constant, schedule.factor, schedule.gain, schedule.kind, schedule.patience, schedule.warm_up, \
     second_training_epochs, seed, select, size, spare_vectors, start.biases, start.fan_in, \
     start.forget_bias, start.model, start.model_sha256, \
     start.transform_bias, streams.offset, streams.random_length, streams.reset, \

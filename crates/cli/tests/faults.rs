@@ -25,7 +25,7 @@ struct Case {
     whole: bool,
 }
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 16] = [
     Case {
         name: "train",
         prepare: |_| {},
@@ -122,6 +122,42 @@ const CASES: [Case; 13] = [
         whole: true,
     },
     Case {
+        name: "export --to huggingface",
+        prepare: |place| drop(place.trained("first")),
+        command: |place| {
+            let mut command = bowline(["export", "--to", "huggingface", "--out"]);
+            command.arg(place.path("exported")).arg(place.path("first"));
+            command
+        },
+        output: "exported",
+        whole: true,
+    },
+    Case {
+        name: "rescore",
+        prepare: |place| {
+            place.trained("first");
+            fs::write(place.path("list"), "a-1 ba do\na-2 do fi ba\n").unwrap();
+        },
+        command: |place| {
+            let mut command = bowline(["rescore", "--threads", "1", "--scores-out"]);
+            command.arg(place.path("costs")).arg(place.path("first")).arg(place.path("list"));
+            command
+        },
+        output: "costs",
+        whole: true,
+    },
+    Case {
+        name: "reproduce",
+        prepare: |_| {},
+        command: |place| {
+            let mut command = bowline(["reproduce", "table1", "--models", "re", "--epochs", "1", "--threads", "1"]);
+            command.arg("--data").arg(place.path("corpus")).arg("--out").arg(place.path("out"));
+            with(command, &["--set", "hidden=24", "--set", "batch=4", "--set", "unroll=8"])
+        },
+        output: "out",
+        whole: false,
+    },
+    Case {
         name: "eval --tune",
         prepare: |place| drop(place.trained("first")),
         command: |place| {
@@ -194,6 +230,10 @@ fn made(case: &Case, place: &Place) -> String {
     let path = place.path(case.output);
     if case.output == "run" {
         return place.plain(&format!("{:?}", result(&path)));
+    }
+    if case.name == "reproduce" {
+        let table = fs::read_to_string(path.join("table1-report/table1.csv")).unwrap();
+        return place.plain(&format!("{:?}\n{table}", result(&path.join("corpus-small-re"))));
     }
     // A second call of `tensorboard` numbers its file anew.
     let contents = files(&path).into_iter().filter(|(_, bytes)| !bytes.is_empty());

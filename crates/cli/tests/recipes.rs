@@ -24,11 +24,13 @@ fn small(config: &Config) -> Vec<String> {
     let width = |width: usize| if width == 0 { 0 } else { (width / SHRUNK).max(4) };
     let network = &config.network;
     let widths: Vec<usize> = network.widths.iter().map(|&units| width(units)).collect();
+    let maps: Vec<usize> = network.characters.maps.iter().map(|&maps| width(maps)).collect();
     let settings = [
         format!("hidden={}", width(config.hidden)),
         format!("network.widths={widths:?}"),
         format!("network.embedding={}", width(network.embedding)),
         format!("network.projection={}", width(network.projection)),
+        format!("network.characters.maps={maps:?}"),
         "epochs=2".to_owned(),
         "batch=4".to_owned(),
         "unroll=8".to_owned(),

@@ -69,16 +69,16 @@ fn cells_that_were_killed_end_in_the_same_numbers() {
 fn a_job_array_runs_the_cells_by_number() {
     let place = Place::new();
     let listed = finish(table1(&place, "array").arg("--list")).success().stdout;
-    let folders = [(0, "corpus-small-al"), (1, "corpus-small-re")];
+    let folders = [(0, "corpus-small-re"), (1, "corpus-small-al")];
     for (number, folder) in folders {
         let line = listed.lines().nth(number).unwrap_or_default();
         assert!(line.starts_with(&format!("  {number}  {folder}")) && line.ends_with("not begun"), "{listed}");
     }
     assert!(!place.path("array").exists(), "a list runs nothing");
     let said = finish(table1(&place, "array").args(["--cell", "1"])).success();
-    assert!(said.stderr.contains("cell 1, corpus-small-re, is finished"), "{}", said.stderr);
-    assert!(place.path("array/corpus-small-re/summary.json").exists());
-    assert!(!place.path("array/corpus-small-al").exists() && !place.path("array/table1-report").exists());
+    assert!(said.stderr.contains("cell 1, corpus-small-al, is finished"), "{}", said.stderr);
+    assert!(place.path("array/corpus-small-al/summary.json").exists());
+    assert!(!place.path("array/corpus-small-re").exists() && !place.path("array/table1-report").exists());
     let listed = finish(table1(&place, "array").arg("--list")).success().stdout;
     assert!(listed.lines().nth(1).is_some_and(|line| line.ends_with("finished")), "{listed}");
     let error = finish(table1(&place, "array").args(["--cell", "2"])).error().to_owned();

@@ -126,7 +126,7 @@ pub fn tuned() -> Vec<Vec<u8>> {
 
 /// See [`crate::targets::vocabulary`].
 pub fn vocabulary() -> Vec<Vec<u8>> {
-    bytes([VOCABULARY, "the\n<unk>\n<eos>\ncat\ncaf\u{e9}\n", "<eos>\n"])
+    bytes([VOCABULARY, "the\n<unk>\n<eos>\ncat\ncaf\u{e9}\n", "<eos>\n", "<blk> 0\n<sos/eos> 1\nA 2\n"])
 }
 
 /// See [`crate::targets::checkpoint`].

@@ -133,8 +133,9 @@ pub fn tuned(bytes: &[u8]) {
     });
 }
 
-/// `vocab.txt`.
+/// `vocab.txt`, and the lists of others.
 pub fn vocabulary(bytes: &[u8]) {
+    let _ = Vocabulary::from_list(Path::new("tokens.txt"), bytes);
     if let Ok(vocabulary) = Vocabulary::from_text(Path::new("vocab.txt"), bytes) {
         let again = Vocabulary::from_text(Path::new("vocab.txt"), vocabulary.to_text().as_bytes());
         assert_eq!(again.expect("what was written can be read"), vocabulary);

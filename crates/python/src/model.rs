@@ -244,7 +244,7 @@ impl LanguageModel {
     #[pyo3(signature = (words=None))]
     fn embedding<'py>(&self, py: Python<'py>, words: Option<Vec<String>>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let params = self.model().require_network("word vectors").map_err(to_python)?;
-        let (all, width) = (params.embedding(), params.spec().input.width);
+        let (all, width) = (bowline::model::word_vectors(params), params.spec().input.width);
         let Some(words) = words else { return all.to_pyarray(py).reshape([self.model().vocabulary.len(), width]) };
         let mut rows = Vec::with_capacity(words.len() * width);
         for word in &words {

@@ -66,7 +66,7 @@ pub fn neighbours(model: &LoadedModel, ids: &[u32]) -> Result<Vec<Vec<u32>>> {
     let params = model.require_network("word vectors")?;
     let spec = params.spec();
     let (v, d) = (spec.vocab, spec.input.width);
-    let mut unit = params.embedding().to_vec();
+    let mut unit = bowline::model::word_vectors(params).into_owned();
     for row in unit.chunks_exact_mut(d) {
         let length = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt().max(1e-30);
         row.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);

@@ -10,6 +10,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use bowline::explain::can_explain;
 use bowline::loaded_model::LoadedModel;
+use bowline::model::word_vectors;
 use bowline::run::OwnText;
 use bowline::score::{Sampling, similar_spelling};
 use bowline::vocabulary::EOS;
@@ -204,8 +205,8 @@ pub async fn neighbours(State(app): Shared, request: Request) -> Result<Response
     // A pass over all word vectors: not on the thread that answers everybody.
     let found = tokio::task::spawn_blocking(move || {
         let vocabulary = &model.vocabulary;
-        let embedding = model.params().map(|params| params.embedding());
-        let found = embedding.map(|embedding| bowline::score::neighbours(embedding, vocabulary, id, k));
+        let vectors = model.params().map(|params| word_vectors(params));
+        let found = vectors.map(|vectors| bowline::score::neighbours(&vectors, vocabulary, id, k));
         (vocabulary.word(id).to_owned(), found.unwrap_or_default())
     });
     let (word, found) = found.await.map_err(|_| Problem::internal("the search was cancelled"))?;
@@ -221,7 +222,7 @@ pub async fn map(State(app): Shared, request: Request) -> Result<Response, Probl
     let model = Arc::clone(app.models[number].model());
     let k = fields.count("k", 1, MOST_WORDS)?.unwrap_or(400);
     let found = tokio::task::spawn_blocking(move || {
-        model.params().map(|params| bowline::score::word_map(params.embedding(), &model.vocabulary, k))
+        model.params().map(|params| bowline::score::word_map(&word_vectors(params), &model.vocabulary, k))
     });
     let words = found.await.map_err(|_| Problem::internal("the map was cancelled"))?.unwrap_or_default();
     Ok(json(&json!({"model": app.models[number].name, "words": words})))

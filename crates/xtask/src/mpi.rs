@@ -60,7 +60,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     say(&format!("mpi: two ranks have the weights of one process, SHA-256 {alone}"))?;
     mpi.refuses_ranks_that_differ(&work)?;
     mpi.stops_together(&work.join("stopped"), &alone)?;
-    mpi.survives_kills(&work.join("killed"), &alone, kills)
+    mpi.survives_kills(&work, &alone, kills)
 }
 
 /// The program, and how its ranks are started.
@@ -139,29 +139,36 @@ impl Mpi {
         say("mpi: one rank was asked to stop, all did, and one process went on to the same weights")
     }
 
-    fn survives_kills(&self, run: &Path, alone: &str, kills: usize) -> Result<()> {
+    /// Kills a rank at random instants, and resumes. A run that comes to its end before all kills are done is followed by another.
+    fn survives_kills(&self, work: &Path, alone: &str, kills: usize) -> Result<()> {
         // Any numbers will do, as long as they are others each time.
         let mut random = std::process::id().wrapping_mul(2_654_435_761);
-        let mut done = 0;
-        while done < kills {
-            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let mut job = if run.join("config.toml").exists() { self.resume(run, 2)? } else { self.start(run)? };
-            if done == 0 {
-                job.wait_for_steps(run)?;
+        let (mut done, mut runs) = (0, 0);
+        loop {
+            let run = work.join(format!("killed-{runs}"));
+            let mut job = if run.join("config.toml").exists() { self.resume(&run, 2)? } else { self.start(&run)? };
+            if done < kills {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                std::thread::sleep(Duration::from_millis(u64::from(random >> 8) % 1500));
+                let ranks = job.ranks()?;
+                if let Some(&rank) = ranks.get((random >> 24) as usize % ranks.len().max(1)) {
+                    signal("-KILL", rank)?;
+                    job.child.wait()?;
+                    done += 1;
+                    continue;
+                }
             }
-            std::thread::sleep(Duration::from_millis(u64::from(random >> 8) % 1500));
-            let ranks = job.ranks()?;
-            let Some(&rank) = ranks.get((random >> 24) as usize % ranks.len().max(1)) else {
-                ensure!(job.child.wait()?.success(), "the job ended by itself, with an error");
-                break;
-            };
-            signal("-KILL", rank)?;
-            ensure!(!job.child.wait()?.success(), "a rank was killed, and the job did not mind");
-            done += 1;
+            let output = job.child.wait_with_output()?;
+            ensure!(output.status.success(), "the run could not be resumed:\n{}", said(&output));
+            let resumed = weights(&run)?;
+            ensure!(resumed == alone, "killed {done} times and resumed, the weights are {resumed}, not {alone}");
+            runs += 1;
+            if done == kills {
+                return say(&format!(
+                    "mpi: a rank was killed {done} times in {runs} runs; resumed, the weights are the same"
+                ));
+            }
         }
-        let resumed = self.finish(run, 2)?;
-        ensure!(resumed == alone, "killed {done} times and resumed, the weights are {resumed}, not {alone}");
-        say(&format!("mpi: a rank was killed {done} times; resumed, the weights are the same"))
     }
 
     fn start(&self, run: &Path) -> Result<Job> {

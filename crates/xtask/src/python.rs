@@ -1,7 +1,8 @@
 //! `cargo xtask python`: the Python package, built, installed into virtual environments of its own, and tested there.
 //!
 //! The tests need packages from PyPI. Where there is no Python, or the packages cannot be fetched, they are skipped, and
-//! that is said. pyctcdecode has an environment of its own, because it needs a numpy before 2.
+//! that is said. pyctcdecode has an environment of its own, because it needs a numpy before 2; so have the speech recognisers,
+//! which are large.
 
 use crate::{root, say};
 use anyhow::{Context, Result, ensure};
@@ -9,9 +10,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// With what the tests run.
-const PACKAGES: [&str; 6] =
-    ["maturin>=1.9,<2", "numpy", "pytest", "mypy", "flashlight-text==0.0.7", "schemathesis==4.32.5"];
+const PACKAGES: [&str; 7] =
+    ["maturin>=1.9,<2", "numpy", "pytest", "mypy", "flashlight-text==0.0.7", "schemathesis==4.32.5", "openai==3.51.0"];
 const PACKAGES_BEFORE_NUMPY_2: [&str; 2] = ["pytest", "pyctcdecode==0.5.0"];
+const PACKAGES_FOR_SPEECH: [&str; 7] = [
+    "pytest",
+    "numpy",
+    "onnx==1.23.2",
+    "onnxruntime==1.31.1",
+    "sherpa-onnx==2.0.1",
+    "pocketsphinx==5.1.1",
+    "jiwer==4.0.0",
+];
 
 const WHAT: &str = "the Python package";
 
@@ -45,9 +55,14 @@ pub fn run() -> Result<()> {
     };
     pytest(&door, &tests)?;
     finish(python(&door).args(["-m", "mypy.stubtest", "bowline"]).current_dir(&place))?;
-    if let Some(older) = environment(&place.join("before-numpy-2"), &PACKAGES_BEFORE_NUMPY_2, WHAT)? {
-        install(&older, &wheel)?;
-        pytest(&older, &tests.join("test_decoders.py"))?;
+    for (name, packages, test) in [
+        ("before-numpy-2", &PACKAGES_BEFORE_NUMPY_2[..], "test_decoders.py"),
+        ("speech", &PACKAGES_FOR_SPEECH, "test_speech.py"),
+    ] {
+        if let Some(environment) = environment(&place.join(name), packages, WHAT)? {
+            install(&environment, &wheel)?;
+            pytest(&environment, &tests.join(test))?;
+        }
     }
     Ok(())
 }

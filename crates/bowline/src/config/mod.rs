@@ -488,9 +488,21 @@ impl Config {
             let problem = "direct inputs have values of their own for each gate, and so masks";
             return Err(Error::config("masks.per_gate", problem, "a list without `input`"));
         }
+        if spec.input.characters.is_some() && self.augmented() && self.augment.target == TargetSource::Embedding {
+            let problem = "the augmented loss compares word vectors, and these come from characters";
+            return Err(Error::config("network.characters.maps", problem, "[], or a model without the augmented loss"));
+        }
+        if spec.input.characters.is_some() && self.unit_vectors {
+            let problem = "word vectors that come from characters cannot be scaled to length 1";
+            return Err(Error::config("unit_vectors", problem, "`unit_vectors=false`"));
+        }
         if spec.output.pointer.is_some() && self.augmented() {
             let problem = "the augmented loss is for a classifier that predicts alone, not for one beside a pointer";
             return Err(Error::config("network.pointer", problem, "0, or a model without the augmented loss"));
+        }
+        if spec.output.mixture.is_some() && self.augmented() {
+            let problem = "the augmented loss is for one softmax, not for a mixture of them";
+            return Err(Error::config("network.softmaxes", problem, "1, or a model without the augmented loss"));
         }
         let estimated = self.augmented() && self.augment.target == TargetSource::Embedding;
         if estimated && spec.input.width != spec.width() {
@@ -539,6 +551,8 @@ impl Config {
             &schedule.factor,
             "above 0, up to 1",
         )?;
+        let gain = schedule.gain;
+        check("schedule.gain", gain >= 0.0 && gain.is_finite(), &gain, "of at least 0")?;
         check("schedule.patience", schedule.patience >= 1, &schedule.patience, "of at least 1")?;
         let reset = self.streams.reset;
         check("streams.reset", (0.0..=1.0).contains(&reset), &reset, "from 0 to 1")?;

@@ -1,7 +1,10 @@
 //! The settings of the network and of how its weights start.
 
 use super::Config;
-use crate::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit};
+use crate::characters::CharactersSpec;
+use crate::spec::{
+    Activation, InputSpec, LayerSpec, MixtureSpec, ModelSpec, OutputSpec, PointerSpec, ProjectionSpec, Unit,
+};
 use crate::topics::TopicsSpec;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +61,16 @@ pub struct NetworkConfig {
     /// Words that a pointer beside the classifier looks back on; 0 for no pointer.
     #[serde(default)]
     pub pointer: usize,
+    /// How word vectors come from characters; without maps, words have vectors of their own.
+    #[serde(default)]
+    pub characters: CharactersSpec,
+    /// Softmaxes that are mixed, each with a projection of its own.
+    #[serde(default = "one")]
+    pub softmaxes: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl Default for NetworkConfig {
@@ -77,6 +90,8 @@ impl Default for NetworkConfig {
             bias: false,
             topics: false,
             pointer: 0,
+            characters: CharactersSpec::default(),
+            softmaxes: 1,
         }
     }
 }
@@ -91,7 +106,7 @@ pub struct StartConfig {
     pub biases: bool,
     /// The bias of an LSTM's forget gates.
     pub forget_bias: f32,
-    /// The bias of a highway's transform gates.
+    /// The bias of a highway's transform gates; that of a highway over characters is added to what it starts at otherwise.
     pub transform_bias: f32,
     /// The folder of a model, or of its run, whose weights are taken instead; empty for none.
     #[serde(default)]
@@ -123,12 +138,17 @@ impl Config {
             (network.projection_activation, network.projection_bias) = (projection.activation, projection.bias);
         }
         network.pointer = spec.output.pointer.map_or(0, |pointer| pointer.window);
+        network.softmaxes = spec.softmaxes();
         network.topics = spec.input.topics.is_some();
+        network.characters = spec.input.characters.clone().unwrap_or_default();
         if self.model.paper_tied().is_none() {
             (self.network.tied, self.network.bias) = (spec.output.tied, spec.output.bias);
         }
         if spec.input.topics.is_some() {
             return Err("a network with topics, which belong to the words of their own text".to_owned());
+        }
+        if spec.input.characters.is_some() {
+            return Err("a network that reads characters, which are those of the words of its own text".to_owned());
         }
         if self.spec(spec.vocab) != *spec {
             return Err(format!("a network that `{}` cannot be", self.model.name()));
@@ -162,7 +182,9 @@ impl Config {
         let seen = projection.as_ref().map_or(widths.last().copied().unwrap_or(0), |projection| projection.width);
         let layer = |(l, &units): (usize, &usize)| LayerSpec { direct: network.direct && l == 0, unit, units };
         let layers: Vec<LayerSpec> = widths.iter().enumerate().map(layer).collect();
+        let characters = Some(&network.characters).filter(|characters| !characters.maps.is_empty()).cloned();
         let width = match network.embedding {
+            0 if characters.is_some() => network.characters.outputs(),
             0 if network.direct && !tied => layers.first().map_or(0, LayerSpec::direct_inputs),
             0 if tied => seen,
             0 => self.hidden,
@@ -171,7 +193,8 @@ impl Config {
         let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
         let bias = self.model.paper_tied().map_or(network.bias, |tied| !tied);
         let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
-        let output = OutputSpec { projection, tied, bias, pointer };
-        ModelSpec { vocab, input: InputSpec { width, topics }, layers, output }
+        let mixture = (network.softmaxes != 1).then_some(MixtureSpec { softmaxes: network.softmaxes });
+        let output = OutputSpec { projection, tied, bias, pointer, mixture };
+        ModelSpec { vocab, input: InputSpec { width, topics, characters }, layers, output }
     }
 }

@@ -59,9 +59,9 @@ pub struct Classifier {
     vocab: usize,
     hidden: usize,
     /// `W^T`, (d, V).
-    weights: PackedB,
+    pub(super) weights: PackedB,
     /// `W`, (V, d), for the way back.
-    weights_back: PackedB,
+    pub(super) weights_back: PackedB,
     /// `e^(b - max b)` and `max b`, when there is a bias.
     exp_bias: Vec<f32>,
     max_bias: f32,
@@ -169,7 +169,7 @@ impl Classifier {
         }
     }
 
-    fn bias<'a>(&'a self, params: &'a Params) -> Option<Bias<'a>> {
+    pub(super) fn bias<'a>(&'a self, params: &'a Params) -> Option<Bias<'a>> {
         params.classifier_bias().map(|values| Bias { values, exp: &self.exp_bias, max: self.max_bias })
     }
 
@@ -497,7 +497,7 @@ impl Augmented {
 }
 
 /// `(z + b) / temperature`.
-fn temper(z: &[f32], bias: Option<Bias<'_>>, temperature: f32, out: &mut Vec<f32>) {
+pub(super) fn temper(z: &[f32], bias: Option<Bias<'_>>, temperature: f32, out: &mut Vec<f32>) {
     let inverse = 1.0 / temperature;
     out.clear();
     match bias {

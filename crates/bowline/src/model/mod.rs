@@ -1,6 +1,7 @@
 //! The model at work: embedding, layers, classifier and loss, strung together for one window.
 
 pub mod adapt;
+mod characters;
 pub mod classifier;
 pub mod dropout;
 pub mod embedding;
@@ -8,6 +9,7 @@ mod features;
 mod gatewise;
 mod gram;
 mod layer;
+mod mixture;
 mod pointer;
 mod projection;
 pub mod question;
@@ -21,12 +23,16 @@ pub use adapt::Adaptation;
 use adapt::ByColumns;
 use bowline_kernels::loss::LogSum;
 use bowline_kernels::{Buffer, Isa, PackedB, Team};
+use characters::Characters;
+pub use characters::word_vectors;
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss, Words};
 use dropout::there;
 pub use dropout::{Dropout, KeepProb, Masks, Site, Sites};
 use features::{Features, without_features};
 pub use layer::Activity;
 use layer::{Backward, Layer, LayerMasks};
+use mixture::Mixture;
+pub(crate) use mixture::logits_at_a_time;
 pub(crate) use pointer::Outlook;
 use pointer::Pointer;
 use projection::Projection;
@@ -51,11 +57,13 @@ pub struct Network {
     batch: usize,
     /// (T, B, d): the word vectors, masked.
     inputs: Buffer,
+    characters: Option<Characters>,
     features: Option<Features>,
     layers: Vec<Layer>,
     projection: Option<Projection>,
     classifier: Classifier,
     pointer: Option<Pointer>,
+    mixture: Option<Mixture>,
     /// For the pointer: the classifier's own loss of each word.
     losses: Vec<f64>,
     /// (T, B, d), twice: the gradient on its way down.
@@ -89,14 +97,18 @@ impl Network {
     /// classifier's, forward and back, are rounded as `compute` says; weights, states, sums, the loss and the gradient are f32.
     pub fn new(spec: &ModelSpec, compute: Compute, purpose: Use, steps: usize, batch: usize) -> Network {
         let rows = steps * batch;
+        // A mixture has room of its own for its logits.
+        let classified = if spec.output.mixture.is_some() { 0 } else { rows };
         let gradient = if purpose == Use::Train { rows * spec.widest() } else { 0 };
         bowline_kernels::make_room(&compute.team);
         Network {
             inputs: Buffer::zeros(rows * spec.input.width),
+            characters: Characters::new(spec, &compute, rows),
             features: Features::new(spec, rows),
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
             projection: Projection::new(spec, &compute, rows),
-            classifier: Classifier::new(&compute, spec.vocab, spec.width(), rows),
+            classifier: Classifier::new(&compute, spec.vocab, spec.width(), classified),
+            mixture: Mixture::new(spec, &compute, rows),
             pointer: Pointer::new(spec, &compute, rows),
             losses: Vec::new(),
             d_above: Buffer::zeros(gradient),
@@ -143,6 +155,9 @@ impl Network {
     pub fn pack_masked(&mut self, params: &Params, purpose: Use, pass: Pass<'_>) {
         let for_backward = purpose == Use::Train;
         let last = self.layers.len();
+        if let Some(characters) = &mut self.characters {
+            characters.pack(params, for_backward);
+        }
         for (l, layer) in self.layers.iter_mut().enumerate() {
             layer.pack(params, pass.of_layer(l, last), for_backward);
         }
@@ -151,6 +166,9 @@ impl Network {
         }
         if let Some(pointer) = &mut self.pointer {
             pointer.pack(params);
+        }
+        if let Some(mixture) = &mut self.mixture {
+            mixture.pack(params);
         }
         self.classifier.pack(&self.compute.team, params, for_backward);
     }
@@ -169,7 +187,10 @@ impl Network {
         );
         let d = self.spec.input.width;
         let x = &mut self.inputs[..shape.0 * shape.1 * d];
-        embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x);
+        match &mut self.characters {
+            Some(characters) => characters.forward(params, &window.inputs, pass.masks, x),
+            None => embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x),
+        }
         let (words, pointed, mut parts) = state.split_mut(&self.spec);
         self.read_features(params, window, words);
         for l in 0..self.layers.len() {
@@ -180,13 +201,16 @@ impl Network {
             layers[0].forward(params, x, of_layer, pass.of_layer(l, self.spec.layers.len()), shape);
         }
         if let Some(projection) = &mut self.projection {
-            let h = self.layers.last().map_or(&self.inputs[..], |layer| layer.output(shape));
+            let h = last(&self.layers, &self.inputs, shape);
             projection.forward(params, h, pass.of_projection().output, shape);
         }
         self.add_features(shape);
         if let Some(pointer) = &mut self.pointer {
             let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
             pointer.forward(params, &window.inputs, h, pointed, shape);
+        }
+        if let (Some(mixture), Some(projection)) = (&mut self.mixture, &self.projection) {
+            mixture.forward(params, last(&self.layers, &self.inputs, shape), projection.output(shape), shape);
         }
     }
 
@@ -208,33 +232,39 @@ impl Network {
         }
     }
 
-    /// What the classifier sees after every word of the window that was read last, (T, B, d).
+    /// What the classifier sees after every word of the window that was read last, or the last layer's output where several
+    /// softmaxes see different things: (T, B, [`ModelSpec::hidden`]).
     pub fn hidden(&self, steps: usize, batch: usize) -> &[f32] {
+        if self.mixture.is_some() {
+            return last(&self.layers, &self.inputs, (steps, batch));
+        }
         seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch))
     }
 
     /// All that the distribution of the next word is computed from, after every word of the window that was read last,
     /// (T, B, [`ModelSpec::outlook`]).
     pub fn outlook(&self, steps: usize, batch: usize) -> &[f32] {
-        match &self.pointer {
-            Some(pointer) => pointer.outlook((steps, batch)),
-            None => self.hidden(steps, batch),
+        match (&self.pointer, &self.mixture) {
+            (Some(pointer), _) => pointer.outlook((steps, batch)),
+            (None, Some(mixture)) => mixture.outlook((steps, batch)),
+            (None, None) => self.hidden(steps, batch),
         }
     }
 
     /// The outlook of one stream in this state.
     pub fn outlook_of(&self, params: &Params, state: &State) -> Vec<f32> {
-        let h = self.hidden_of(params, state);
-        match &self.pointer {
-            Some(pointer) => pointer.after(params, state.pointer(&self.spec), &h),
-            None => h,
+        let last = self.spec.layers.last().map_or(0, |layer| layer.state().len());
+        let h = state.parts[state.parts.len() - last..].first().map_or(&[][..], |h| &h.values);
+        let seen = self.seen_of(params, state, h);
+        match (&self.pointer, &self.mixture) {
+            (Some(pointer), _) => pointer.after(params, state.pointer(&self.spec), &seen),
+            (None, Some(mixture)) => mixture.after(params, h, &seen),
+            (None, None) => seen,
         }
     }
 
-    /// What the classifier sees of one stream in this state, (d).
-    fn hidden_of(&self, params: &Params, state: &State) -> Vec<f32> {
-        let last = self.spec.layers.last().map_or(0, |layer| layer.state().len());
-        let h = state.parts[state.parts.len() - last..].first().map_or(&[][..], |h| &h.values);
+    /// What the classifier sees of one stream in this state, whose last layer gave `h`.
+    fn seen_of(&self, params: &Params, state: &State, h: &[f32]) -> Vec<f32> {
         let mut seen = self.projection.as_ref().map_or_else(|| h.to_vec(), |projection| projection.of(params, h));
         if let (Some(topics), Some(words)) = (params.topics(), state.parts.first()) {
             seen.extend(features::after(topics, self.spec.features(), words));
@@ -277,8 +307,14 @@ impl Network {
         let outlook = self.pointer.as_ref().map_or(&[][..], |pointer| pointer.outlook(shape));
         let (scale, augment) = (1.0 / (pass.shards * window.batch) as f32, pass.augment);
         let words = Words { h, targets: &window.targets, scale, augment, outlook };
-        let d_h = &mut self.d_above[..rows * self.spec.width()];
-        let mut loss = self.classifier.train(&self.compute.team, params, words, d_h, gradient, &mut self.scratch);
+        let d_h = &mut self.d_above[..rows * (self.spec.projected() + self.spec.features())];
+        let mut loss = match &mut self.mixture {
+            Some(mixture) => {
+                let ce = mixture.train(&self.classifier, params, words, (gradient, d_h), &mut self.scratch);
+                WindowLoss { ce, kl: 0.0 }
+            }
+            None => self.classifier.train(&self.compute.team, params, words, d_h, gradient, &mut self.scratch),
+        };
         if let Some(pointer) = &mut self.pointer {
             self.classifier.cross_entropies(rows, &mut self.losses);
             let width = self.spec.outlook();
@@ -290,17 +326,22 @@ impl Network {
             let learned = (&window.targets[..], &self.losses[..], scale);
             pointer.backward((params, h, shape), learned, (gradient, d_h), &mut self.scratch);
         }
-        without_features(&mut self.d_above, rows, self.spec.width(), self.spec.projected());
+        let projected = self.spec.projected();
+        without_features(&mut self.d_above, rows, projected + self.spec.features(), projected);
         if let Some(projection) = &self.projection {
             let back = Backward {
                 params,
-                x: self.layers.last().map_or(&self.inputs[..], |layer| layer.output(shape)),
+                x: last(&self.layers, &self.inputs, shape),
                 masks: pass.of_projection(),
                 shape,
-                d_output: &mut self.d_above[..rows * self.spec.projected()],
+                d_output: &mut self.d_above[..rows * projected],
             };
             let d_h = &mut self.d_below[..rows * self.spec.inputs(self.layers.len())];
             projection.backward(back, gradient, d_h, &mut self.scratch);
+            if let Some(mixture) = &mut self.mixture {
+                let h = last(&self.layers, &self.inputs, shape);
+                mixture.prior_backward((params, h, shape), (gradient, d_h), &mut self.scratch);
+            }
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
         for l in (0..self.layers.len()).rev() {
@@ -321,7 +362,11 @@ impl Network {
         }
         let d = self.spec.input.width;
         without_features(&mut self.d_above, rows, self.spec.inputs(0), d);
-        embedding::backward(&self.d_above[..rows * d], &window.inputs, pass.masks, d, gradient.embedding_mut());
+        let d_x = &self.d_above[..rows * d];
+        match &mut self.characters {
+            Some(characters) => characters.backward(params, (d_x, pass.masks), gradient, &mut self.scratch),
+            None => embedding::backward(d_x, &window.inputs, pass.masks, d, gradient.embedding_mut()),
+        }
         Some(loss)
     }
 
@@ -335,14 +380,15 @@ impl Network {
     pub fn answer(&mut self, params: &Params, window: &Window, state: &mut State, questions: &mut [Question]) {
         let shape = (window.steps, window.batch);
         self.read(params, window, state, None);
-        let Some(pointer) = &self.pointer else {
+        if self.pointer.is_none() && self.mixture.is_none() {
             let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, shape);
             return self.classifier.answer(&self.compute.team, params, h, questions);
-        };
+        }
         let mut y = vec![0.0; self.spec.vocab];
         for question in questions {
             let width = self.spec.outlook();
-            self.distributions(params, &pointer.outlook(shape)[question.row * width..][..width], 1.0, &mut y);
+            let outlooks = self.outlook(window.steps, window.batch);
+            self.distributions(params, &outlooks[question.row * width..][..width], 1.0, &mut y);
             y.iter_mut().for_each(|y| *y = y.ln());
             question.answer(&y, None, LogSum { max: 0.0, rest: 0.0 });
         }
@@ -364,6 +410,10 @@ impl Network {
         temperatures: &[f32],
         nll: &mut [f64],
     ) {
+        if let Some(mixture) = &self.mixture {
+            let outlooks = mixture.outlook((steps, batch));
+            return mixture.evaluate((&self.classifier, params), (outlooks, targets), (temperatures, nll));
+        }
         let h = seen(&self.features, &self.projection, &self.layers, &self.inputs, (steps, batch));
         self.classifier.evaluate(&self.compute.team, params, h, targets, temperatures, nll);
         let Some(pointer) = &self.pointer else { return };
@@ -376,6 +426,9 @@ impl Network {
 
     /// The distribution that each [outlook](Network::outlook) means: (rows, V) into `out`. A temperature is the classifier's.
     pub fn distributions(&self, params: &Params, outlooks: &[f32], temperature: f32, out: &mut [f32]) {
+        if let Some(mixture) = &self.mixture {
+            return mixture.distributions((&self.classifier, params), (outlooks, temperature), out);
+        }
         if self.pointer.is_none() {
             return self.classifier.probabilities(&self.compute.team, params, outlooks, temperature, out);
         }
@@ -401,6 +454,11 @@ fn seen<'a>(
         (None, None, Some(layer)) => layer.output(shape),
         (None, None, None) => inputs,
     }
+}
+
+/// What the last layer gives, or what is below it.
+fn last<'a>(layers: &'a [Layer], inputs: &'a [f32], shape: (usize, usize)) -> &'a [f32] {
+    layers.last().map_or(inputs, |layer| layer.output(shape))
 }
 
 /// What the first layer reads: word vectors, with the features beside them.

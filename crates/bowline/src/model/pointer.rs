@@ -339,7 +339,8 @@ fn pieces(steps: usize, known: usize, window: usize) -> impl Iterator<Item = Pie
     })
 }
 
-fn softmax(x: &mut [f32]) {
+/// `softmax(x)` in its place.
+pub(super) fn softmax(x: &mut [f32]) {
     let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     x.iter_mut().for_each(|x| *x = (*x - max).exp());
     let sum: f64 = x.iter().map(|&x| f64::from(x)).sum();

@@ -29,6 +29,7 @@ impl Projection {
     /// Room for `rows` vectors; none if the model has no projection.
     pub(super) fn new(spec: &ModelSpec, compute: &Compute, rows: usize) -> Option<Projection> {
         let (projection, tensors) = (spec.output.projection.clone()?, spec.layout().projection?);
+        let projection = ProjectionSpec { width: spec.projected(), ..projection };
         Some(Projection::with(projection, tensors, spec.inputs(spec.layers.len()), compute, rows))
     }
 

@@ -11,7 +11,8 @@ pub enum ScheduleKind {
     Decay,
     /// Multiplied by `factor` after each of the epochs `at`.
     Steps,
-    /// Multiplied by `factor` whenever the validation perplexity has not improved for `patience` epochs.
+    /// Multiplied by `factor` whenever the validation perplexity has not improved for `patience` epochs: not below the best so
+    /// far or, where there is a `gain`, not by as much against the epoch before.
     Plateau,
     /// Constant for the share `constant` of the steps, then along half a cosine to 0.
     Cosine,
@@ -36,6 +37,9 @@ pub struct ScheduleConfig {
     pub factor: f64,
     /// For `plateau`: epochs without a better validation perplexity.
     pub patience: u32,
+    /// For `plateau`: by how much the validation perplexity must fall from one epoch to the next; 0 if any below the best will do.
+    #[serde(default)]
+    pub gain: f64,
 }
 
 impl Default for ScheduleConfig {
@@ -47,6 +51,7 @@ impl Default for ScheduleConfig {
             at: Vec::new(),
             factor: 0.1,
             patience: 1,
+            gain: 0.0,
         }
     }
 }
@@ -82,6 +87,19 @@ pub struct Schedule {
     pub decay_after: u32,
     /// The rest.
     pub config: ScheduleConfig,
+}
+
+impl ScheduleConfig {
+    /// Whether the last of the validation perplexities of this training's epochs is an improvement, given whether it is the best
+    /// so far.
+    pub fn improved(&self, valid: &[f64], best: bool) -> bool {
+        match valid {
+            _ if self.gain == 0.0 => best,
+            // As the authors of the character networks have it, from the third epoch on.
+            [_, .., before, last] => before - last >= self.gain,
+            _ => true,
+        }
+    }
 }
 
 impl Schedule {
@@ -137,6 +155,15 @@ mod tests {
         assert_eq!([1, 2, 3, 4, 5].map(|e| steps.at(Place::epoch(e))), [1.0, 1.0, 0.5, 0.5, 0.25]);
         let plateau = schedule(ScheduleKind::Plateau);
         assert_eq!([0, 1, 3].map(|drops| plateau.at(Place { drops, ..Place::epoch(9) })), [1.0, 0.5, 0.125]);
+    }
+
+    #[test]
+    fn a_gain_is_counted_from_the_epoch_before() {
+        let plain = schedule(ScheduleKind::Plateau).config;
+        assert!(plain.improved(&[5.0, 4.9], true) && !plain.improved(&[5.0, 4.9], false));
+        let by_one = ScheduleConfig { gain: 1.0, ..plain };
+        let valid = [9.0, 8.5, 8.0, 6.5, 6.9];
+        assert_eq!([1, 2, 3, 4, 5].map(|n| by_one.improved(&valid[..n], true)), [true, true, false, true, false]);
     }
 
     #[test]

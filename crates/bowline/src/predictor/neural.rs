@@ -60,9 +60,7 @@ impl Neural {
         let body: Box<dyn Body> = match (settings.dynamic, settings.monte_carlo) {
             // A rate of 0 never moves a weight: that is the network as trained.
             (Some(dynamic), _) if dynamic.rate > 0.0 => {
-                if spec.output.pointer.is_some() {
-                    let problem = "a model with a pointer cannot learn from the text that it reads: its words depend on \
-                                   each other through the pointer";
+                if let Some(problem) = spec.cannot_adapt() {
                     return Err(Error::config("dynamic", problem, "--recency or a mixture, without --dynamic"));
                 }
                 let scale = match (dynamic.form, scale) {
@@ -81,7 +79,7 @@ impl Neural {
             (_, Some(mc)) => Box::new(MonteCarlo::new(Arc::clone(params), Arc::clone(team), *isa, mc)),
             _ => Box::new(Static::new(Arc::clone(params), Arc::clone(team), *isa)),
         };
-        let cache = settings.cache.map(|c| (c, History::new(*isa, spec.width(), c.window)));
+        let cache = settings.cache.map(|c| (c, History::new(*isa, spec.hidden(), c.window)));
         let (vocab, temperature) = (spec.vocab, settings.temperature as f32);
         Ok(Neural { vocab, temperature, team: Arc::clone(team), body, cache })
     }

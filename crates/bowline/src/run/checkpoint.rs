@@ -13,7 +13,6 @@ use crate::optim::{Optimizer, slot_names};
 use crate::params::Params;
 use crate::storage::atomic;
 use crate::storage::tensor_file::{ContentHash, TensorFile, TensorFileWriter};
-use crate::topics::{self, Topics};
 use crate::{layout::Tensor, spec::ModelSpec};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::Path;
@@ -146,9 +145,7 @@ fn file<'a>(path: &Path, config: &Config, made: &Made<'a>) -> Result<TensorFileW
     for tensor in params.tensors() {
         file.tensor(&tensor.name, &tensor.shape, params.get(tensor));
     }
-    if let Some(topics) = params.topics() {
-        file.tensor(topics::TENSOR, &[params.spec().vocab, params.spec().features()], topics.table());
-    }
+    params.save_besides(&mut file);
     if let Some(average) = average {
         for tensor in average.tensors() {
             file.tensor(within(AVERAGE, tensor), &tensor.shape, average.get(tensor));
@@ -256,19 +253,17 @@ fn of_file(
     let mut state = State::zeros(spec, config.batch);
     let in_state: Vec<(String, [usize; 2])> =
         state.parts.iter().map(|part| (in_state(part), [config.batch, part.width])).collect();
-    let (of_topics, table) = (spec.input.topics, [spec.vocab, spec.features()]);
+    let with_weights = Params::besides(spec);
     file.expect_exactly(
         tensors
             .iter()
             .map(|t| (t.name.as_str(), &t.shape[..]))
             .chain(besides.iter().map(|(name, t)| (name.as_str(), &t.shape[..])))
             .chain(in_state.iter().map(|(name, shape)| (name.as_str(), &shape[..])))
-            .chain(of_topics.map(|_| (topics::TENSOR, &table[..]))),
+            .chain(with_weights.iter().map(|(name, shape)| (*name, &shape[..]))),
     )?;
     let mut params = Params::zeros(spec);
-    if let Some(topics) = of_topics {
-        params.set_topics(Topics::read(file, topics, spec.vocab)?);
-    }
+    params.read_besides(path, file)?;
     let mut average = averages.then(|| params.zeros_like());
     let mut optimizer = Optimizer::new(&config.optimizer, &params);
     for tensor in tensors {

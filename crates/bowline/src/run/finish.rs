@@ -141,7 +141,7 @@ enum Tried {
 fn learning(source: &Source, corpus: &Corpus, end: Instant, show: &mut dyn FnMut(&str, f64) -> bool) -> Result<Tried> {
     let valid = &corpus.valid.ids;
     let start = START;
-    if source.params.spec().output.pointer.is_some() {
+    if source.params.spec().cannot_adapt().is_some() {
         return Ok(Tried::Without);
     }
     let (sample, begin) = (&valid[..valid.len().min(SAMPLE)], Instant::now());

@@ -1,10 +1,11 @@
 //! What a run starts with, how its text is read, and how much memory it will take.
 
 use crate::batch::Streams;
+use crate::characters::PAD;
 use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
 use crate::layout::{Layout, TensorId};
-use crate::model::{AugmentedForm, AugmentedLoss};
+use crate::model::{AugmentedForm, AugmentedLoss, logits_at_a_time};
 use crate::optim::slot_names;
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, normal, normals, unit};
@@ -25,6 +26,13 @@ pub(super) fn initial(config: &Config, vocab: usize) -> Params {
             // Its variance is 1 / fan_in.
             [_, fan_in] if start.fan_in => normal(&stream, values, (fan_in as f32).sqrt().recip()),
             _ => stream.fill(values, |r| (2.0 * unit(r) - 1.0) * within),
+        }
+    }
+    if let Some(characters) = params.layout().characters.clone() {
+        let c = config.network.characters.width;
+        params.of_mut(characters.vectors)[PAD * c..][..c].fill(0.0);
+        for bias in characters.highways.iter().filter_map(|[transform, _]| transform.bias) {
+            params.of_mut(bias).iter_mut().for_each(|b| *b += start.transform_bias);
         }
     }
     for (bias, gate, value) in gate_biases(config, params.layout()) {
@@ -89,11 +97,15 @@ pub(super) fn memory(config: &Config, vocab: usize) -> u64 {
         Some(AugmentedLoss { form: AugmentedForm::Given, .. }) => rows * vocab,
         Some(a) => rows.min(vocab) * vocab * if a.flow { 3 } else { 1 },
     };
-    let in_layers = (spec.products() as u128).saturating_sub(classifier);
+    let in_layers = (spec.products() as u128).saturating_sub(classifier * spec.softmaxes() as u128);
     // A pair of bf16 takes the place of one f32.
     let packed = (2 * classifier + in_layers * 3 / 2) / if config.precision == Precision::F32 { 1 } else { 2 };
     let in_window: u128 = spec.layers.iter().map(|layer| 7 * layer.units as u128).sum();
-    let activations = rows * (3 * spec.widest() as u128 + in_window) + rows * vocab;
+    let in_window =
+        in_window + spec.input.characters.as_ref().map_or(0, |c| ((4 + 7 * c.highways) * c.outputs()) as u128);
+    // Of a mixture of softmaxes, the logits of some words are kept at a time.
+    let logits = spec.output.mixture.map_or(rows, |mixture| logits_at_a_time(mixture.softmaxes) as u128) * vocab;
+    let activations = rows * (3 * spec.widest() as u128 + in_window) + logits;
     let copies = 2
         + u128::from(config.shards > 1)
         + u128::from(config.average > 0.0)

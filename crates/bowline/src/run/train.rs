@@ -12,6 +12,7 @@ use super::teacher::{self, Teachers};
 use super::true_targets::TrueTargets;
 use super::{RunConfig, check_length, describe, finish, init, kneser_ney, open_corpus, require_memory, rewrite, setup};
 use crate::batch::{Streams, Window};
+use crate::characters::Spelling;
 use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
 use crate::corpus::{Corpus, Split};
@@ -303,6 +304,9 @@ impl<'a> Trainer<'a> {
                 let mut params = setup::initial(config, corpus.vocabulary.len());
                 init::begin(config, &corpus.vocabulary, &mut params)?;
                 setup::constrain(config, &compute, &mut params);
+                if let Some(characters) = &spec.input.characters {
+                    params.set_spelling(Spelling::of(characters, &corpus.vocabulary));
+                }
                 if config.network.topics {
                     let (ids, eos, vocab) = (&corpus.train.ids, corpus.vocabulary.eos(), corpus.vocabulary.len());
                     params.set_topics(lda::fit(ids, eos, vocab, &config.topics, config.seed));
@@ -560,7 +564,10 @@ impl<'a> Trainer<'a> {
     /// What the validation perplexity of an epoch means for the learning rate and for averaging.
     fn heed(&mut self, better: bool) {
         let (schedule, optimizer) = (&self.config.schedule, &self.config.optimizer);
-        self.position.waited = if better { 0 } else { self.position.waited + 1 };
+        let this_training = self.position.curve.iter().filter(|point| point.epoch >= self.position.first_epoch);
+        let valid: Vec<f64> = this_training.map(|point| point.valid).collect();
+        let waited = if schedule.improved(&valid, better) { 0 } else { self.position.waited + 1 };
+        self.position.waited = waited;
         if schedule.kind == ScheduleKind::Plateau && self.position.waited >= schedule.patience {
             (self.position.drops, self.position.waited) = (self.position.drops + 1, 0);
         }
@@ -710,10 +717,11 @@ impl<'a> Trainer<'a> {
                 machine: self.machine(),
             },
         };
-        summary.save(&self.folder.summary())?;
         let (valid, test) = (valid.perplexity, test.perplexity);
         self.emit(Event::End { time: seconds_since_1970(), reason: ended, best_epoch, valid, test }, watch)?;
         self.sync_log()?;
+        // Last: where the summary is, the run is over.
+        summary.save(&self.folder.summary())?;
         Ok(Some(summary))
     }
 

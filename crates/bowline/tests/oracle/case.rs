@@ -24,6 +24,8 @@ pub struct Case {
     pub features: Vec<Vec<f64>>,
     /// What a pointer remembers of each stream, or nothing.
     pub pointed: Vec<Carried>,
+    /// The symbols of the words, where words are read by them.
+    pub spelling: Vec<Vec<usize>>,
 }
 
 impl Case {
@@ -61,6 +63,7 @@ impl Case {
             activity: [0.0; 2],
             features: Vec::new(),
             pointed: Vec::new(),
+            spelling: Vec::new(),
         }
     }
 
@@ -75,6 +78,7 @@ impl Case {
             activity: self.activity,
             features: &self.features,
             pointed: &self.pointed,
+            spelling: &self.spelling,
         }
     }
 

@@ -12,7 +12,7 @@ pub struct Layout {
     pub words: usize,
     /// Size of what the classifier sees.
     pub seen: usize,
-    /// (V, words): row `i` is column `i` of the paper's `L`.
+    /// (V, words): row `i` is column `i` of the paper's `L`; nothing where words are read by their characters.
     pub embedding: Range<usize>,
     /// The classifier's `W`, (V, seen): the embedding itself when tied.
     pub classifier: Range<usize>,
@@ -30,7 +30,7 @@ impl Layout {
             vocab: spec.vocab,
             words: spec.input.width,
             seen: spec.width(),
-            embedding: place("encoder.weight"),
+            embedding: find("encoder.weight").unwrap_or(0..0),
             classifier: place(if spec.output.tied { "encoder.weight" } else { "decoder.weight" }),
             bias: find("decoder.bias"),
             tensors,

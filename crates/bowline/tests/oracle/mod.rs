@@ -21,17 +21,21 @@
 #![allow(clippy::needless_range_loop)]
 
 pub mod case;
+pub mod characters;
 pub mod check;
 pub mod layout;
 pub mod loss;
+pub mod mixture;
 pub mod pointer;
 pub mod sgd;
 pub mod topics;
 pub mod unit;
 
 use bowline::spec::{LayerSpec, ModelSpec};
+use characters::Spelled;
 use layout::Layout;
 use loss::{Prediction, log_softmax};
+use mixture::Mixed;
 use pointer::{Carried, Pointed};
 use unit::{Product, Read, Step, activation, slope, sum, times};
 
@@ -117,7 +121,7 @@ pub struct Output {
     pub mean_ce: f64,
     /// `KL(y~ || y^)`, mean over all positions; 0 without the augmented loss.
     pub mean_kl: f64,
-    /// `z = W h + b` at each position, (T, B, V).
+    /// `z = W h + b` at each position, (T, B, V); of a mixture of softmaxes, `log P`.
     pub logits: Vec<f64>,
     /// The gradient of the loss by each weight, in the weights' flat order.
     pub gradient: Vec<f64>,
@@ -145,14 +149,19 @@ pub struct Pass<'a> {
     pub features: &'a [Vec<f64>],
     /// What a pointer remembers of each stream.
     pub pointed: &'a [Carried],
+    /// The symbols of each word of the vocabulary, where words are read by them.
+    pub spelling: &'a [Vec<usize>],
 }
 
 /// Everything the forward pass computed.
 struct Forward {
+    /// `[t * batch + b]`, where words are read by their characters.
+    words: Vec<Option<Spelled>>,
     /// `[t * batch + b][layer]`.
     steps: Vec<Vec<Box<dyn Step>>>,
-    /// `[t * batch + b]`.
+    /// `[t * batch + b]`; of a mixture of softmaxes, there are these instead.
     predictions: Vec<Prediction>,
+    mixtures: Vec<Mixed>,
     /// `[t * batch + b]`, where the model has a pointer.
     pointers: Vec<Pointed>,
     /// `[t * batch + b]`: the last layer's output, with its mask, and the projection before its own.
@@ -167,12 +176,15 @@ impl Pass<'_> {
         let forward = self.forward(params, params);
         let positions = (self.window.steps * self.window.batch) as f64;
         let sum = |f: fn(&Prediction) -> f64| forward.predictions.iter().map(f).sum::<f64>();
-        let mixed: f64 = forward.pointers.iter().map(Pointed::ce).sum();
+        let pointed: f64 = forward.pointers.iter().map(Pointed::ce).sum();
+        let mixed: f64 = forward.mixtures.iter().map(Mixed::ce).sum();
+        let own = if forward.pointers.is_empty() { sum(|p| p.ce) } else { pointed };
+        let logits = forward.predictions.iter().flat_map(|p| p.logits.clone());
         Output {
             loss: self.total(&forward),
-            mean_ce: if forward.pointers.is_empty() { sum(|p| p.ce) / positions } else { mixed / positions },
+            mean_ce: (own + mixed) / positions,
             mean_kl: sum(|p| p.kl) / positions,
-            logits: forward.predictions.iter().flat_map(|p| p.logits.iter().copied()).collect(),
+            logits: logits.chain(forward.mixtures.iter().flat_map(Mixed::log_probabilities)).collect(),
             gradient: self.backward(params, &forward),
             state: forward.state,
         }
@@ -191,6 +203,7 @@ impl Pass<'_> {
             [] => forward.predictions.iter().map(|p| p.ce + alpha * p.kl).sum(),
             pointers => pointers.iter().map(Pointed::loss).sum(),
         };
+        let words = words + forward.mixtures.iter().map(Mixed::ce).sum::<f64>();
         words / self.window.batch as f64 + self.activity_loss(forward)
     }
 
@@ -236,13 +249,18 @@ impl Pass<'_> {
     fn forward(&self, params: &[f64], target_params: &[f64]) -> Forward {
         let layout = Layout::new(self.spec);
         let mut state = self.state.clone();
-        let (mut steps, mut predictions) = (Vec::new(), Vec::new());
+        let (mut words, mut steps, mut predictions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut mixtures = Vec::new();
         let (mut outputs, mut projections) = (Vec::new(), Vec::new());
         for t in 0..self.window.steps {
             for b in 0..self.window.batch {
                 let at = t * self.window.batch + b;
                 // Equation 2.1: x_t = L y*_{t-1}, then its mask.
-                let x = layout.word_vector(params, self.window.inputs[at]);
+                let characters = self.spec.input.characters.as_ref();
+                let word = self.window.inputs[at];
+                let spelled = |spec| Spelled::new(&layout, params, spec, &self.spelling[word as usize]);
+                let spelled = characters.map(spelled);
+                let x = spelled.as_ref().map_or_else(|| layout.word_vector(params, word), |word| &word.vector);
                 let mut below = times(x, &self.row(|m| &m.input, at, x.len()));
                 let features = self.features.get(at).map_or(&[][..], |f| f);
                 below.extend(features);
@@ -271,12 +289,17 @@ impl Pass<'_> {
                 projections.push(self.project(&layout, params, &mut below, at));
                 below.extend(features);
                 let target = self.window.targets[at];
-                predictions.push(Prediction::forward(&layout, params, target_params, below, target, self.augment));
+                if self.spec.output.mixture.is_some() {
+                    mixtures.push(Mixed::forward(&layout, params, (&outputs[at], &below), target));
+                } else {
+                    predictions.push(Prediction::forward(&layout, params, target_params, below, target, self.augment));
+                }
                 steps.push(column);
+                words.push(spelled);
             }
         }
         let pointers = self.point(&layout, params, &predictions);
-        Forward { steps, predictions, pointers, outputs, projections, state }
+        Forward { words, steps, predictions, mixtures, pointers, outputs, projections, state }
     }
 
     /// The pointers, where the model has one: each sees what the classifier saw before.
@@ -310,12 +333,22 @@ impl Pass<'_> {
             for t in (0..self.window.steps).rev() {
                 let at = t * self.window.batch + b;
                 let share = forward.pointers.get(at).map_or(1.0, Pointed::share);
-                let mut d_above = forward.predictions[at].backward(&layout, params, weight * share, &mut gradient);
-                add(&mut d_above, &d_h[at]);
+                let (by_shares, mut d_above) = match forward.mixtures.get(at) {
+                    Some(mixed) => mixed.backward(&layout, params, weight, &mut gradient),
+                    None => {
+                        let prediction = &forward.predictions[at];
+                        let mut d_above = prediction.backward(&layout, params, weight * share, &mut gradient);
+                        add(&mut d_above, &d_h[at]);
+                        (Vec::new(), d_above)
+                    }
+                };
                 // Features are constants.
                 d_above.truncate(self.spec.projected());
                 if let Some((product, y)) = &forward.projections[at] {
                     d_above = self.project_back(&layout, params, (product, y), &d_above, at, &mut gradient);
+                }
+                if !by_shares.is_empty() {
+                    add(&mut d_above, &by_shares);
                 }
                 let last = self.spec.layers.len() - 1;
                 add(&mut d_next[last][0], &self.activity_gradient(forward, at));
@@ -326,7 +359,10 @@ impl Pass<'_> {
                     (d_above, d_next[l]) = (d_x, d_before);
                 }
                 let d_x = times(&d_above, &self.row(|m| &m.input, at, layout.words));
-                add(&mut gradient[layout.word_range(self.window.inputs[at])], &d_x);
+                match (&forward.words[at], &self.spec.input.characters) {
+                    (Some(word), Some(spec)) => word.backward(&layout, params, spec, &d_x, &mut gradient),
+                    _ => add(&mut gradient[layout.word_range(self.window.inputs[at])], &d_x),
+                }
             }
         }
         gradient
@@ -336,10 +372,11 @@ impl Pass<'_> {
     fn project(&self, layout: &Layout, params: &[f64], h: &mut Vec<f64>, at: usize) -> Option<(Product, Vec<f64>)> {
         let spec = self.spec.output.projection.as_ref()?;
         let product = Product::new(layout.place("projection.weight"), h, &[]);
-        let bias = layout.find("projection.bias").map_or(vec![0.0; spec.width], |bias| params[bias].to_vec());
+        let width = self.spec.projected();
+        let bias = layout.find("projection.bias").map_or(vec![0.0; width], |bias| params[bias].to_vec());
         let a = sum(&[&product.value(params), &bias]);
         let y: Vec<f64> = a.iter().map(|&a| activation(spec.activation, a)).collect();
-        *h = times(&y, &self.row(|m| &m.projection, at, spec.width));
+        *h = times(&y, &self.row(|m| &m.projection, at, width));
         Some((product, y))
     }
 

@@ -21,20 +21,15 @@ pub fn all(vocab: usize) -> Vec<ModelSpec> {
     for (i, unit) in units.into_iter().enumerate() {
         let layers: Vec<LayerSpec> = [6, 5].into_iter().map(|units| LayerSpec::new(unit, units)).collect();
         let projection = ProjectionSpec { width: 3, activation: activations[i % 3], bias: i % 2 == 1 };
-        let output = OutputSpec { projection: Some(projection), tied: true, bias: true, pointer: None };
-        all.push(ModelSpec { vocab, input: InputSpec { width: 3, topics: None }, layers: layers.clone(), output });
-        let output = OutputSpec { projection: None, tied: false, bias: i % 2 == 0, pointer: None };
-        all.push(ModelSpec {
-            vocab,
-            input: InputSpec { width: 4, topics: None },
-            layers: layers.clone(),
-            output: output.clone(),
-        });
+        let output = OutputSpec { projection: Some(projection), tied: true, bias: true, ..OutputSpec::default() };
+        all.push(ModelSpec { vocab, input: InputSpec::words(3), layers: layers.clone(), output });
+        let output = OutputSpec { bias: i % 2 == 0, ..OutputSpec::default() };
+        all.push(ModelSpec { vocab, input: InputSpec::words(4), layers: layers.clone(), output: output.clone() });
         if matches!(unit, Unit::Rnn { .. } | Unit::Deep { .. }) {
             // A vector of a word for each level, without a matrix.
             let width = if matches!(unit, Unit::Deep { .. }) { 12 } else { 6 };
             let layers = vec![LayerSpec { direct: true, ..layers[0].clone() }, layers[1].clone()];
-            all.push(ModelSpec { vocab, input: InputSpec { width, topics: None }, layers, output });
+            all.push(ModelSpec { vocab, input: InputSpec::words(width), layers, output });
         }
     }
     all

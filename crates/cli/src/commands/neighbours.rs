@@ -5,10 +5,12 @@ use crate::screen::stdout;
 use crate::terminal::note;
 use bowline::Error;
 use bowline::loaded_model::LoadedModel;
+use bowline::model::word_vectors;
 use bowline::model_folder::VOCABULARY;
 use bowline::score::{neighbours, similar_spelling};
 use clap::Args;
 use serde_json::json;
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,8 +45,8 @@ pub fn run(options: &NeighboursOptions) -> anyhow::Result<ExitCode> {
         };
         return Err(Error::corpus(model.folder.join(VOCABULARY), problem, advice).into());
     };
-    let vectors = if options.classifier { params.classifier() } else { params.embedding() };
-    let found = neighbours(vectors, vocabulary, id, options.k);
+    let vectors = if options.classifier { Cow::Borrowed(params.classifier()) } else { word_vectors(params) };
+    let found = neighbours(&vectors, vocabulary, id, options.k);
     let kind = if options.classifier { "classifier" } else { "embedding" };
     if options.json {
         print_json(&json!({"word": vocabulary.word(id), "model": model.kind, "vectors": kind, "neighbours": found}))?;

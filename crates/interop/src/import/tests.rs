@@ -162,10 +162,14 @@ fn every_unit_and_width_comes_back_with_the_same_bytes() {
     for ((model, unit), projected) in units.into_iter().flat_map(|unit| [(unit, false), (unit, true)]) {
         let place = Place::new();
         let projection = ProjectionSpec { width: 3, activation: Activation::Sigmoid, bias: true };
-        let output =
-            OutputSpec { projection: projected.then_some(projection), tied: projected, bias: projected, pointer: None };
+        let output = OutputSpec {
+            projection: projected.then_some(projection),
+            tied: projected,
+            bias: projected,
+            ..OutputSpec::default()
+        };
         let layers = [5, 2].map(|units| LayerSpec::new(unit, units)).to_vec();
-        let spec = ModelSpec { vocab: V, input: InputSpec { width: 3, topics: None }, layers, output };
+        let spec = ModelSpec { vocab: V, input: InputSpec::words(3), layers, output };
         let mut params = Params::zeros(&spec);
         params.data_mut().iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 - 40.0) / 7.0);
         let metadata = vec![("tokenize".to_owned(), "false".to_owned())];

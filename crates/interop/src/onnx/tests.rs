@@ -236,13 +236,10 @@ fn both_forms_computed_by_the_definition_agree_with_bowline() {
                 projection: projected.then_some(projection),
                 tied: projected,
                 bias: i % 2 == 1,
-                pointer: None,
+                ..OutputSpec::default()
             };
             let layers = widths.map(|units| LayerSpec::new(unit, units)).to_vec();
-            agrees(
-                &filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output }),
-                "any",
-            );
+            agrees(&filled(&ModelSpec { vocab: V, input: InputSpec::words(D), layers, output }), "any");
         }
     }
 }
@@ -305,9 +302,9 @@ fn what_onnx_has_no_operator_for_is_refused() {
         (Unit::Lstm { coupled: true }, false, "coupled LSTM layers"),
         (Unit::Rnn { activation: Activation::Tanh }, true, "word vectors without a matrix"),
     ] {
-        let output = OutputSpec { projection: None, tied: false, bias: true, pointer: None };
+        let output = OutputSpec { bias: true, ..OutputSpec::default() };
         let layers = vec![LayerSpec { direct, ..LayerSpec::new(unit, D) }];
-        let params = filled(&ModelSpec { vocab: V, input: InputSpec { width: D, topics: None }, layers, output });
+        let params = filled(&ModelSpec { vocab: V, input: InputSpec::words(D), layers, output });
         let dir = saved_as(&params, "any");
         let message = export(&dir.path().join("model"), Form::Step, &dir.path().join("x")).unwrap_err().to_string();
         assert!(message.contains(&format!("ONNX has no operator for {what};")), "{message}");

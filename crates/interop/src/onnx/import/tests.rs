@@ -54,8 +54,8 @@ impl Place {
 }
 
 fn spec(width: usize, layers: Vec<LayerSpec>, projection: Option<ProjectionSpec>, tied: bool, bias: bool) -> ModelSpec {
-    let output = OutputSpec { projection, tied, bias, pointer: None };
-    ModelSpec { vocab: V, input: InputSpec { width, topics: None }, layers, output }
+    let output = OutputSpec { projection, tied, bias, ..OutputSpec::default() };
+    ModelSpec { vocab: V, input: InputSpec::words(width), layers, output }
 }
 
 #[test]
