@@ -93,7 +93,7 @@ fn bits(summary: &Summary) -> (String, Vec<u64>) {
 
 #[test]
 fn the_weights_depend_on_the_shards_and_not_on_the_ranks() {
-    let cases: [(&str, &[&str]); 7] = [
+    let cases: [(&str, &[&str]); 9] = [
         ("real", &[]),
         ("real", &["augment.form=gram", "weight_decay=0.001", "average=0.3"]),
         ("vd-lstm", &["streams.reset=0.2", "streams.offset=true", "streams.random_length=true"]),
@@ -104,6 +104,8 @@ fn the_weights_depend_on_the_shards_and_not_on_the_ranks() {
         ("narrow", &["network.projection=0", "masks.word=0.9", "masks.each_step=[\"input\", \"output\"]"]),
         ("gal-large", &["masks.per_gate=[\"input\", \"state\", \"between\"]"]),
         ("pointer-sentinel", &["network.pointer=7"]),
+        ("mos", &["network.embedding=6", "network.projection=6", "network.widths=[]", "network.softmaxes=3"]),
+        ("char-cnn", &["network.characters.maps=[3, 4]", "network.characters.width=3"]),
     ];
     for (recipe, settings) in cases {
         let shards = |n: usize| config(recipe, &[settings, &[&format!("shards={n}")]].concat());

@@ -11,6 +11,7 @@
 //! cargo xtask large make DIR | run PROGRAM ...  a made text of 100 million words; the memory of a run
 //! cargo xtask miri [TEST...]    the kernels under Miri, where there is a nightly toolchain
 //! cargo xtask python            build the Python package and test it in a virtual environment
+//! cargo xtask mpi [--kills N]   train by several processes with a real MPI, kill some, and resume
 //! cargo xtask dist [--into DIR] the program with completions, manual and service file, as an archive or installed
 //! cargo xtask notices           check the licences of all crates and write THIRD-PARTY.md
 //! cargo xtask check             all that `.ci/run` checks besides the tests
@@ -21,6 +22,7 @@ mod dist;
 mod fuzz;
 mod large;
 mod miri;
+mod mpi;
 mod notices;
 mod paired;
 mod python;
@@ -48,9 +50,10 @@ fn main() -> Result<()> {
         Some((chore, [])) if chore == "notices" => notices::run(),
         Some((chore, rest)) if chore == "dist" => dist::run(rest),
         Some((chore, [])) if chore == "python" => python::run(),
+        Some((chore, rest)) if chore == "mpi" => mpi::run(rest),
         Some((chore, [])) if chore == "check" => check(),
         _ => bail!(
-            "usage: cargo xtask results RUN... | bench [--help] | time-to-perplexity | spills [FILE] | fuzz | faults | soak | large | miri | python | dist | notices | check"
+            "usage: cargo xtask results RUN... | bench [--help] | time-to-perplexity | spills [FILE] | fuzz | faults | soak | large | miri | python | mpi | dist | notices | check"
         ),
     }
 }

@@ -23,10 +23,12 @@ const PACKAGES_FOR_SPEECH: [&str; 7] = [
     "jiwer==4.0.0",
 ];
 
+const WHAT: &str = "the Python package";
+
 pub fn run() -> Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let place = target.join("python");
-    let Some(door) = environment(&place.join("door"), &PACKAGES)? else { return Ok(()) };
+    let Some(door) = environment(&place.join("door"), &PACKAGES, WHAT)? else { return Ok(()) };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     finish(Command::new(cargo).args(["build", "--locked", "--package", "bowline-cli"]).current_dir(root()))?;
     let wheels = place.join("wheels");
@@ -57,7 +59,7 @@ pub fn run() -> Result<()> {
         ("before-numpy-2", &PACKAGES_BEFORE_NUMPY_2[..], "test_decoders.py"),
         ("speech", &PACKAGES_FOR_SPEECH, "test_speech.py"),
     ] {
-        if let Some(environment) = environment(&place.join(name), packages)? {
+        if let Some(environment) = environment(&place.join(name), packages, WHAT)? {
             install(&environment, &wheel)?;
             pytest(&environment, &tests.join(test))?;
         }
@@ -65,19 +67,19 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// A virtual environment with packages; nothing where there is none to be had.
-fn environment(folder: &Path, packages: &[&str]) -> Result<Option<PathBuf>> {
+/// A virtual environment with packages to test something with; nothing where there is none to be had.
+pub fn environment(folder: &Path, packages: &[&str], what: &str) -> Result<Option<PathBuf>> {
     if !python(folder).arg("--version").output().is_ok_and(|output| output.status.success()) {
         let made = Command::new("python3").args(["-m", "venv"]).arg(folder).output();
         if !made.is_ok_and(|output| output.status.success()) {
-            say("skipped: the tests of the Python package, because `python3 -m venv` does not work here")?;
+            say(&format!("skipped: tests of {what}, because `python3 -m venv` does not work here"))?;
             return Ok(None);
         }
     }
     let mut pip = python(folder);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
     if !pip.output()?.status.success() {
-        say(&format!("skipped: tests of the Python package, because pip could not fetch {}", packages.join(", ")))?;
+        say(&format!("skipped: tests of {what}, because pip could not fetch {}", packages.join(", ")))?;
         return Ok(None);
     }
     Ok(Some(folder.to_owned()))

@@ -122,15 +122,19 @@ pub fn common_isa(ranks: &dyn Ranks, asked: Option<&str>) -> Result<Isa> {
     Ok(found.unwrap_or(Isa::PORTABLE))
 }
 
-/// The numbers that rank 0 has found, or that it has found none, on all ranks.
-pub(super) fn on_numbers<const N: usize>(ranks: &dyn Ranks, found: Option<[f64; N]>) -> Result<Option<[f64; N]>> {
+/// The numbers that all ranks have found, one after the other; none if one of them has found none.
+pub(super) fn on_numbers(ranks: &dyn Ranks, found: Option<Vec<f64>>) -> Result<Option<Vec<f64>>> {
     if ranks.size() == 1 {
         return Ok(found);
     }
-    let mine: Vec<u8> = found.into_iter().flatten().flat_map(f64::to_le_bytes).collect();
-    let bytes = ranks.lead_says(&mine)?;
-    let mut all = bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
-    Ok(all.next().map(|first| std::array::from_fn(|i| if i == 0 { first } else { all.next().unwrap_or(f64::NAN) })))
+    const NONE: [u8; 1] = [0];
+    let mine = found.map_or(NONE.to_vec(), |found| found.into_iter().flat_map(f64::to_le_bytes).collect());
+    let all = ranks.tell(&mine)?;
+    if all.iter().any(|message| *message == NONE) {
+        return Ok(None);
+    }
+    let numbers = all.iter().flat_map(|message| message.as_chunks::<8>().0).map(|bytes| f64::from_le_bytes(*bytes));
+    Ok(Some(numbers.collect()))
 }
 
 /// What rank 0 lets the others begin, or go on, with.

@@ -5,7 +5,7 @@ use super::checkpoint::{self, Best, CurvePoint, Made, Position, Restored};
 use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
-use super::ranks::{Alone, Ranks};
+use super::ranks::{self, Alone, Ranks};
 use super::shards::{Shards, Wish};
 use super::summary::{Summary, Timing};
 use super::teacher::{self, Teachers};
@@ -17,7 +17,7 @@ use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
 use crate::corpus::{Corpus, Ids};
 use crate::error::{Error, Result};
-use crate::eval::Evaluator;
+use crate::eval::{Evaluation, Evaluator, Score};
 use crate::event::{EpochEnd, Event, Progress};
 use crate::model::{Masks, Network, Pass, Sampler, State, Use};
 use crate::model_folder::{Contents, ModelFolder};
@@ -141,12 +141,16 @@ fn open(config: &Config, session: Session, ranks: &dyn Ranks) -> Result<Corpus> 
     Ok(corpus)
 }
 
-/// What rank 0 has come to; if that is an error, the others hear of it.
+/// What rank 0 has come to; if that is an error, the others hear of it, and all have it.
 fn told<T>(ranks: &dyn Ranks, mine: Result<T>) -> Result<T> {
-    if let Err(error) = &mine {
-        Opening::Failed(error.to_string()).tell(ranks)?;
+    match mine {
+        Err(error) if ranks.size() > 1 => {
+            let why = error.to_string();
+            Opening::Failed(why.clone()).tell(ranks)?;
+            Err(Opening::failure(&why))
+        }
+        mine => mine,
     }
-    mine
 }
 
 /// What the others hear.
@@ -625,22 +629,25 @@ impl<'a> Trainer<'a> {
         }
     }
 
+    /// The validation split's score, of which each rank computes some streams; none if one of them was asked to stop.
+    fn validate(&self, stop: &dyn Fn() -> bool) -> Result<Option<Score>> {
+        let (ids, streams) = (&self.corpus.valid.ids, self.config.validation_streams);
+        let some = ranks::parts(streams, self.ranks.size()).swap_remove(self.ranks.rank());
+        let found = self.evaluator(streams).nll_of_streams(self.model(), ids, some, stop);
+        let Some(nll) = agree::on_numbers(self.ranks, found)? else { return Ok(None) };
+        let vocabulary = &self.corpus.vocabulary;
+        Ok(Some(Evaluation::of(ids, &nll, vocabulary.unk(), vocabulary.eos(), streams).all))
+    }
+
     /// Validates, keeps the model if it is the best so far, and decides what comes next; false if asked to stop before:
     /// then the position is still that of the epoch's last step, and going on from it validates anew.
     fn end_of_epoch(&mut self, watch: &mut dyn Watch) -> Result<bool> {
         let begin = Instant::now();
         let corpus = self.corpus;
-        let evaluate = || {
-            let mut evaluator = self.evaluator(self.config.validation_streams);
-            let (unk, eos) = (corpus.vocabulary.unk(), corpus.vocabulary.eos());
-            let found = evaluator.evaluate_until(self.model(), &corpus.valid.ids, unk, eos, &|| watch.stop());
-            found.map(|found| [found.all.nll, found.all.perplexity])
-        };
-        let found = if self.ranks.leads() { evaluate() } else { None };
-        let Some([nll, valid]) = agree::on_numbers(self.ranks, found)? else { return Ok(false) };
+        let Some(valid) = self.validate(&|| watch.stop())? else { return Ok(false) };
         self.clock.validation = begin.elapsed().as_secs_f64();
-        self.require_finite(&[("the loss on the validation split", nll)])?;
-        let (epoch, learning_rate) = (self.position.epoch, self.learning_rate());
+        self.require_finite(&[("the loss on the validation split", valid.nll)])?;
+        let (epoch, valid, learning_rate) = (self.position.epoch, valid.perplexity, self.learning_rate());
         let (loss, train, kl) = self.means();
         let better = self.position.best.is_none_or(|best| valid < best.valid);
         let best = better || self.config.select == Selection::Last;
