@@ -22,7 +22,7 @@ const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, aug
     network.topics, network.unit, network.widths, optimizer.beta1, optimizer.beta2, optimizer.decoupled, \
     optimizer.epsilon, optimizer.kind, optimizer.trigger, patience, precision, schedule.at, \
     schedule.constant, schedule.factor, schedule.gain, schedule.kind, schedule.patience, schedule.warm_up, \
-    second_training_epochs, seed, select, size, spare_vectors, start.biases, start.fan_in, \
+    second_training_epochs, seed, select, shards, size, spare_vectors, start.biases, start.fan_in, \
     start.forget_bias, start.model, start.model_sha256, \
     start.transform_bias, streams.offset, streams.random_length, streams.reset, \
     topics.count, topics.sentences, topics.sharpness, topics.smoothing, topics.sweeps, topics.window, \
