@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const MOST_WORDS: usize = 1 << 24;
 const MOST_UNITS: usize = 1 << 16;
 const MOST_LAYERS: usize = 64;
+/// The most powers of a word's polynomial.
+pub(crate) const MOST_POWERS: usize = 32;
 const MOST_SOFTMAXES: usize = 1024;
 
 /// A model, but for the values of its weights. The tensors, the state and the masks follow from it.
@@ -38,6 +40,9 @@ pub struct InputSpec {
     /// How a word vector comes from the word's characters, where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub characters: Option<CharactersSpec>,
+    /// How many of the last words are read side by side, where it is not the last one alone: a network without memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
 }
 
 impl InputSpec {
@@ -153,6 +158,9 @@ pub struct OutputSpec {
     /// Whether it is a mixture of softmaxes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixture: Option<MixtureSpec>,
+    /// The powers of each word's polynomial, where `W h` goes through one and not through `exp`: a sum-product network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_product: Option<usize>,
 }
 
 impl ModelSpec {
@@ -170,7 +178,17 @@ impl ModelSpec {
     /// What layer `l` reads: the width of the layer below, or of a word vector with its features; for the number of layers, what
     /// they give.
     pub fn inputs(&self, l: usize) -> usize {
-        if l == 0 { self.input.width + self.features() } else { self.layers[l - 1].units }
+        if l == 0 { self.vectors() + self.features() } else { self.layers[l - 1].units }
+    }
+
+    /// Width of the vectors of all words that are read side by side.
+    pub fn vectors(&self) -> usize {
+        self.input.width * self.input.context.unwrap_or(1)
+    }
+
+    /// How many of the last words the state remembers, where they are read again.
+    pub(crate) fn remembered(&self) -> Option<usize> {
+        self.input.topics.map(|topics| topics.window).or(self.input.context)
     }
 
     /// Features beside the word vectors, and beside what the classifier sees.
@@ -225,6 +243,11 @@ impl ModelSpec {
                 "a mixture of softmaxes cannot learn from the text that it reads: dynamic evaluation is for one softmax",
             );
         }
+        if self.input.context.is_some() || self.output.sum_product.is_some() {
+            return Some(
+                "a model that reads words side by side, or a sum-product network, cannot learn from the text that it reads",
+            );
+        }
         let characters = "a model that reads characters cannot learn from the text that it reads: all its word vectors \
                           would move with every word";
         self.input.characters.as_ref().map(|_| characters)
@@ -263,7 +286,28 @@ impl ModelSpec {
         };
         within("the number of words", self.vocab, MOST_WORDS)?;
         within("the width of the word vectors", self.input.width, MOST_UNITS)?;
-        within("the number of layers", self.layers.len(), MOST_LAYERS)?;
+        if self.input.context.is_none() || !self.layers.is_empty() {
+            within("the number of layers", self.layers.len(), MOST_LAYERS)?;
+        }
+        if let Some(context) = self.input.context {
+            within("the number of words read side by side", context, MOST_UNITS)?;
+            if self.features() > 0 || self.input.characters.is_some() || self.output.pointer.is_some() {
+                return Err("words are read side by side without topics, characters or a pointer".to_owned());
+            }
+        }
+        if let Some(powers) = self.output.sum_product {
+            within("the number of powers of a sum-product network", powers, MOST_POWERS)?;
+            // Only so are the sums that the polynomials see never below 0.
+            if !self.layers.is_empty() || self.output.projection.is_some() || self.features() > 0 {
+                return Err(
+                    "a sum-product network sees the word vectors as they are, without layers above them".to_owned()
+                );
+            }
+            if self.output.tied || self.output.bias || self.output.pointer.is_some() || self.output.mixture.is_some() {
+                return Err("a sum-product network has polynomials, and no tied classifier, bias, pointer or mixture"
+                    .to_owned());
+            }
+        }
         if let Some(topics) = self.input.topics {
             within("the number of topics", topics.count, MOST_UNITS)?;
             within("the number of words that topics look back on", topics.window, MOST_UNITS)?;

@@ -163,28 +163,21 @@ impl Vocabulary {
     }
 
     /// These words, and after them those of a text that are not among them, the most frequent first: at least `min_count` times
-    /// there, and no more than `limit` words in all. `words` are all words of the text, which is a sequence of their numbers.
-    pub(crate) fn extended(mut self, words: &[Box<str>], text: &[u32], limit: usize, min_count: u64) -> Vocabulary {
-        let mut counts = vec![0u64; words.len()];
-        text.iter().for_each(|&number| counts[number as usize] += 1);
-        let new = |number: &usize| self.id(&words[*number]).is_none() && counts[*number] >= min_count.max(1);
+    /// there, and no more than `limit` words in all. `words` are all words of the text, which has each `counts` times.
+    pub(crate) fn extended(mut self, words: &[&str], counts: &[u64], limit: usize, min_count: u64) -> Vocabulary {
+        let new = |number: &usize| self.id(words[*number]).is_none() && counts[*number] >= min_count.max(1);
         let mut chosen: Vec<usize> = (0..words.len()).filter(new).collect();
         chosen.sort_by_key(|&number| (std::cmp::Reverse(counts[number]), number));
         for number in chosen.into_iter().take(limit.saturating_sub(self.len())) {
-            self.ids.insert(words[number].clone(), self.words.len() as u32);
-            self.words.push(words[number].clone());
+            self.ids.insert(words[number].into(), self.words.len() as u32);
+            self.words.push(words[number].into());
         }
         self
     }
 
     /// The same vocabulary with the counts of a training text.
-    pub(crate) fn counted(mut self, text: &[u32]) -> Vocabulary {
-        let mut counts = vec![0; self.words.len()];
-        for &id in text {
-            counts[id as usize] += 1;
-        }
-        self.counts = Some(counts);
-        self
+    pub(crate) fn with_counts(self, counts: Vec<u64>) -> Vocabulary {
+        Vocabulary { counts: Some(counts), ..self }
     }
 
     /// The vocabulary of a corpus whose splits together hold `words` (in the order of their first appearance, train
@@ -193,7 +186,7 @@ impl Vocabulary {
     ///
     /// Also returns what became of each of `words`.
     pub(crate) fn choose(
-        words: &[Box<str>],
+        words: &[&str],
         counts: &[u64],
         limit: Option<usize>,
         min_count: u64,
@@ -208,7 +201,7 @@ impl Vocabulary {
             ));
         }
         let limit = limit.unwrap_or(usize::MAX);
-        let place = |special: &str| words.iter().position(|word| **word == *special);
+        let place = |special: &str| words.iter().position(|word| *word == special);
         let (eos, unk) = (place(EOS), place(UNK));
         let seen = counts.iter().filter(|&&count| count > 0).count();
         let rare = |word: usize| counts[word] < min_count && Some(word) != eos && Some(word) != unk;
@@ -224,7 +217,7 @@ impl Vocabulary {
 
         // (count, order among equals, the word of the corpus it is); an added special word comes after all others.
         let mut chosen: Vec<(u64, usize, Option<usize>, &str)> =
-            regular.into_iter().map(|word| (counts[word], word, Some(word), &*words[word])).collect();
+            regular.into_iter().map(|word| (counts[word], word, Some(word), words[word])).collect();
         let special = |place: Option<usize>| (place.map_or(0, |word| counts[word]), place.unwrap_or(usize::MAX), place);
         let (count, order, word) = special(eos);
         chosen.push((count, order, word, EOS));
@@ -344,19 +337,19 @@ mod tests {
     }
 
     fn choose_frequent(text: &str, unseen: &[&str], limit: Option<usize>, min_count: u64) -> Vocabulary {
-        let mut words: Vec<Box<str>> = Vec::new();
+        let mut words: Vec<&str> = Vec::new();
         let mut counts: Vec<u64> = Vec::new();
         for word in text.split(' ') {
-            match words.iter().position(|known| **known == *word) {
+            match words.iter().position(|known| *known == word) {
                 Some(place) => counts[place] += 1,
                 None => {
-                    words.push(word.into());
+                    words.push(word);
                     counts.push(1);
                 }
             }
         }
         for &word in unseen {
-            words.push(word.into());
+            words.push(word);
             counts.push(0);
         }
         Vocabulary::choose(&words, &counts, limit, min_count).unwrap().0
@@ -448,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_limit_without_room_is_refused() {
-        let error = Vocabulary::choose(&["a".into(), EOS.into()], &[1, 1], Some(2), 0).unwrap_err();
+        let error = Vocabulary::choose(&["a", EOS], &[1, 1], Some(2), 0).unwrap_err();
         assert_eq!(
             error.to_string(),
             "setting `vocab_size`: 2 is too small: `<eos>`, `<unk>` and at least one word must have room\n  \

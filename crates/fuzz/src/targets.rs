@@ -236,6 +236,16 @@ pub fn corpus(bytes: &[u8]) {
     });
 }
 
+/// The ids of a large training text. A file that is another text's is made again; one that is damaged is an error.
+pub fn ids(bytes: &[u8]) {
+    as_file("train.ids", bytes, |path| {
+        let mut corpus = seeds::corpus_in_a_file(&path.with_file_name("text"));
+        if corpus.keep_ids(path).is_ok() {
+            let _ = corpus.train_ids();
+        }
+    });
+}
+
 /// The weights of another tool.
 pub fn import(bytes: &[u8]) {
     imported("weights.safetensors", bytes);

@@ -61,6 +61,12 @@ pub struct NetworkConfig {
     /// Words that a pointer beside the classifier looks back on; 0 for no pointer.
     #[serde(default)]
     pub pointer: usize,
+    /// How many of the last words are read side by side; 0 for the last one alone. Then there may be no layers.
+    #[serde(default)]
+    pub context: usize,
+    /// Powers of the polynomial of each word in a sum-product network; 0 for a softmax.
+    #[serde(default)]
+    pub sum_product: usize,
     /// How word vectors come from characters; without maps, words have vectors of their own.
     #[serde(default)]
     pub characters: CharactersSpec,
@@ -90,6 +96,8 @@ impl Default for NetworkConfig {
             bias: false,
             topics: false,
             pointer: 0,
+            context: 0,
+            sum_product: 0,
             characters: CharactersSpec::default(),
             softmaxes: 1,
         }
@@ -140,6 +148,8 @@ impl Config {
         network.pointer = spec.output.pointer.map_or(0, |pointer| pointer.window);
         network.softmaxes = spec.softmaxes();
         network.topics = spec.input.topics.is_some();
+        (network.context, network.sum_product) =
+            (spec.input.context.unwrap_or(0), spec.output.sum_product.unwrap_or(0));
         network.characters = spec.input.characters.clone().unwrap_or_default();
         if self.model.paper_tied().is_none() {
             (self.network.tied, self.network.bias) = (spec.output.tied, spec.output.bias);
@@ -192,9 +202,11 @@ impl Config {
         };
         let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
         let bias = self.model.paper_tied().map_or(network.bias, |tied| !tied);
+        let sum_product = (network.sum_product > 0).then_some(network.sum_product);
+        let context = (network.context > 0).then_some(network.context);
         let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
         let mixture = (network.softmaxes != 1).then_some(MixtureSpec { softmaxes: network.softmaxes });
-        let output = OutputSpec { projection, tied, bias, pointer, mixture };
-        ModelSpec { vocab, input: InputSpec { width, topics, characters }, layers, output }
+        let output = OutputSpec { projection, tied, bias, pointer, mixture, sum_product };
+        ModelSpec { vocab, input: InputSpec { width, topics, characters, context }, layers, output }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::folder::RunFolder;
 use crate::config::{Config, Training};
-use crate::corpus::{Corpus, Split};
+use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::model::{Part, State};
 use crate::optim::{Optimizer, slot_names};
@@ -105,8 +105,9 @@ const CONFIG: &str = "bowline.config";
 
 /// Settings that may change between two sessions of a run: they change none of its results. What is at another path is
 /// still known by its hash.
-pub(super) const FREE: [&str; 6] = [
+pub(super) const FREE: [&str; 7] = [
     "data.source",
+    "data.ids",
     "augment.teachers",
     "start.model",
     "checkpoint.every_seconds",
@@ -236,9 +237,10 @@ fn of_file(
         return Ok(Err(error));
     }
     // Asked before the shapes, which follow from the text: it is the cause, they are the symptom.
-    let splits = [&corpus.train, &corpus.valid, &corpus.test];
-    if let Some((_, split)) = position.data_sha256.iter().zip(splits).find(|(sha256, s)| **sha256 != s.sha256) {
-        return Ok(Err(other_text(folder, split)));
+    let paths = [&corpus.train.path, &corpus.valid.path, &corpus.test.path];
+    let hashes = position.data_sha256.iter().zip(corpus.sha256());
+    if let Some((_, path)) = hashes.zip(paths).find(|((then, now), _)| *then != now) {
+        return Ok(Err(other_text(folder, path)));
     }
     if position.first_epoch == 0 || position.epoch < position.first_epoch {
         let problem = format!("epoch {} of a training that begins with {}", position.epoch, position.first_epoch);
@@ -291,8 +293,8 @@ pub(super) fn settings(folder: &RunFolder) -> Result<Option<String>> {
     atomic::read_newest(&last, &previous, read).map(|newest| newest.value)
 }
 
-fn other_text(folder: &RunFolder, split: &Split) -> Error {
-    let problem = format!("the text has changed since the run began ({})", split.path.display());
+fn other_text(folder: &RunFolder, path: &Path) -> Error {
+    let problem = format!("the text has changed since the run began ({})", path.display());
     Error::run(folder.dir(), problem, "restore the old text, or start a new run")
 }
 

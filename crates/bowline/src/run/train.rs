@@ -11,15 +11,15 @@ use super::summary::{Summary, Timing};
 use super::teacher::{self, Teachers};
 use super::true_targets::TrueTargets;
 use super::{RunConfig, check_length, describe, finish, init, kneser_ney, open_corpus, require_memory, rewrite, setup};
-use crate::batch::{Streams, Window};
+use crate::batch::{Ahead, Streams, Window};
 use crate::characters::Spelling;
 use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
-use crate::corpus::{Corpus, Split};
+use crate::corpus::{Corpus, Ids};
 use crate::error::{Error, Result};
 use crate::eval::{Evaluation, Evaluator, Score};
 use crate::event::{EpochEnd, Event, Progress};
-use crate::model::{Masks, Network, Pass, State, Use};
+use crate::model::{Masks, Network, Pass, Sampler, State, Use};
 use crate::model_folder::{Contents, ModelFolder};
 use crate::optim::{self, Optimizer, OptimizerKind, Place, ScheduleKind};
 use crate::paper;
@@ -97,7 +97,7 @@ pub fn start_among(
         open(config, session, ranks)
     };
     let card = |corpus: &Corpus| Card::new(config, session.isa, hashes(corpus));
-    let corpus = agree::together(ranks, prepare(), card)?;
+    let mut corpus = agree::together(ranks, prepare(), card)?;
     if !ranks.leads() {
         let Opening::Checkpoint(bytes) = heard(ranks)? else { return Err(ended()) };
         let (file, config) = checkpoint::from_bytes(&folder, bytes)?;
@@ -112,6 +112,7 @@ pub fn start_among(
         watch.begin(folder.dir())?;
         let text = config.to_toml()?;
         atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))?;
+        corpus.keep_ids(&folder.ids())?;
         Ok((config, lock))
     };
     let (config, _lock) = told(ranks, begin())?;
@@ -130,9 +131,13 @@ fn open(config: &Config, session: Session, ranks: &dyn Ranks) -> Result<Corpus> 
         let advice = format!("a number of ranks that divides {shards}; a new run can have `--set shards={size}`");
         return Err(Error::config("shards", problem, advice));
     }
-    let corpus = open_corpus(&config.data)?;
+    let mut corpus = open_corpus(&config.data)?;
     check_length(config, &corpus)?;
     require_memory(config, corpus.vocabulary.len())?;
+    if !ranks.leads() {
+        // The file of a large text's ids is in the folder of rank 0.
+        corpus.hold_ids()?;
+    }
     Ok(corpus)
 }
 
@@ -196,7 +201,7 @@ pub fn resume_among(dir: &Path, session: Session, ranks: &dyn Ranks, watch: &mut
         return Ok(outcome);
     }
     let config = told(ranks, Config::read(&folder.config()))?;
-    let corpus = told(ranks, open(&config, session, ranks))?;
+    let mut corpus = told(ranks, open(&config, session, ranks))?;
     let restored = match told(ranks, restore(&folder, &config, &corpus, watch))? {
         Ok(restored) => restored,
         Err(summary) => {
@@ -204,6 +209,7 @@ pub fn resume_among(dir: &Path, session: Session, ranks: &dyn Ranks, watch: &mut
             return Ok(Outcome::Finished(summary));
         }
     };
+    told(ranks, corpus.keep_ids(&folder.ids()))?;
     let mut trainer = told(ranks, Trainer::new(folder, &config, &corpus, session, ranks, restored))?;
     told(ranks, trainer.opening())?.tell(ranks)?;
     agree::together(ranks, Ok(()), |()| Card::new(&config, session.isa, hashes(&corpus)))?;
@@ -279,6 +285,8 @@ struct Trainer<'a> {
     yardstick: Option<TrueTargets>,
     /// The models that say what `y~` is, where they do.
     teachers: Option<Teachers>,
+    /// Draws the words of each window's loss, where it is not over all.
+    sampler: Option<Sampler>,
 }
 
 impl<'a> Trainer<'a> {
@@ -308,8 +316,8 @@ impl<'a> Trainer<'a> {
                     params.set_spelling(Spelling::of(characters, &corpus.vocabulary));
                 }
                 if config.network.topics {
-                    let (ids, eos, vocab) = (&corpus.train.ids, corpus.vocabulary.eos(), corpus.vocabulary.len());
-                    params.set_topics(lda::fit(ids, eos, vocab, &config.topics, config.seed));
+                    let (ids, eos, vocab) = (corpus.train_ids()?, corpus.vocabulary.eos(), corpus.vocabulary.len());
+                    params.set_topics(lda::fit(&ids, eos, vocab, &config.topics, config.seed));
                 }
                 let average = (config.average > 0.0).then(|| params.clone());
                 let optimizer = Optimizer::new(&config.optimizer, &params);
@@ -319,14 +327,16 @@ impl<'a> Trainer<'a> {
         let log = ranks.leads().then(|| Log::open(&folder.events(), position.log)).transpose()?;
         let augmented = config.augmented() && config.data.source == "demo";
         let truth = augmented.then(Truth::new);
-        let targets_of = |source: TargetSource, split: &Split| {
+        let train = truth.as_ref().map(|_| corpus.train_ids()).transpose()?.unwrap_or_default();
+        let targets_of = |source: TargetSource, ids: &[u32]| {
             let truth = truth.as_ref().filter(|_| config.augment.target == source);
-            truth.map(|truth| TrueTargets::new(truth, &corpus.vocabulary, split)).transpose()
+            truth.map(|truth| TrueTargets::new(truth, &corpus.vocabulary, ids)).transpose()
         };
         Ok(Trainer {
-            true_targets: targets_of(TargetSource::Truth, &corpus.train)?,
-            yardstick: targets_of(TargetSource::Embedding, &corpus.valid)?,
+            true_targets: targets_of(TargetSource::Truth, &train)?,
+            yardstick: targets_of(TargetSource::Embedding, &corpus.valid.ids)?,
             teachers: Teachers::new(config, corpus, &compute)?,
+            sampler: setup::sampler(config, &corpus.vocabulary),
             shards: Shards::new(ranks, &spec, (config.batch, config.shards)),
             ranks,
             gradient: params.zeros_like(),
@@ -400,7 +410,7 @@ impl<'a> Trainer<'a> {
                 data: self.config.data.source.clone(),
                 data_sha256: corpus.train.sha256.clone(),
                 vocab: corpus.vocabulary.len(),
-                words: [corpus.train.ids.len(), corpus.valid.ids.len(), corpus.test.ids.len()],
+                words: corpus.tokens(),
                 unseen: [corpus.valid.unseen, corpus.test.unseen],
                 parameters: self.params.spec().parameters(),
                 epochs: self.config.total_epochs(),
@@ -410,6 +420,13 @@ impl<'a> Trainer<'a> {
             },
             watch,
         )?;
+        if self.sampler.is_some() {
+            let (some, all) = (self.config.loss.sampled, corpus.vocabulary.len());
+            watch.notice(&format!(
+                "training perplexities are estimated from about {some} of {all} words (loss.sampled), a little too low; \
+                 those of the validation and the test are exact"
+            ));
+        }
         self.write()
     }
 
@@ -422,16 +439,16 @@ impl<'a> Trainer<'a> {
     }
 
     /// Trains to the end of the epoch; false if asked to stop before.
-    fn epoch(&mut self, streams: &Streams<'_>, watch: &mut dyn Watch) -> Result<bool> {
+    fn epoch(&mut self, streams: &Streams<'_, Ids>, watch: &mut dyn Watch) -> Result<bool> {
         let windows = streams.windows();
         self.windows = windows;
         let log_every = windows.div_ceil(LOGGED_PER_EPOCH);
-        let mut window = Window::default();
+        let (mut window, mut ahead) = (Window::default(), Ahead::default());
         self.clock.epoch = Instant::now();
         while self.position.window < windows {
-            streams.read(self.position.window, &mut window);
+            streams.read_ahead(self.position.window, &mut window, &mut ahead)?;
             let begin = Instant::now();
-            if !self.give_targets(streams, &window, watch) {
+            if !self.give_targets(streams, &window, watch)? {
                 return Ok(false);
             }
             let Some((norm, wish)) = self.step(&window, watch)? else {
@@ -454,9 +471,9 @@ impl<'a> Trainer<'a> {
     }
 
     /// Where `y~` is the truth, or the teachers', lays it beside the words of the window; false if asked to stop before.
-    fn give_targets(&mut self, streams: &Streams<'_>, window: &Window, watch: &dyn Watch) -> bool {
+    fn give_targets(&mut self, streams: &Streams<'_, Ids>, window: &Window, watch: &dyn Watch) -> Result<bool> {
         if !self.config.augments(self.position.training()) {
-            return true;
+            return Ok(true);
         }
         let (rows, vocab) = (window.targets.len(), self.params.spec().vocab);
         if let Some(teachers) = &mut self.teachers {
@@ -468,7 +485,7 @@ impl<'a> Trainer<'a> {
                 targets.fill(streams.target_position(self.position.window, row), self.config.augment.tau, y);
             }
         }
-        true
+        Ok(true)
     }
 
     /// One training step. Returns the gradient's norm and what the ranks wish, or nothing if asked to stop in the middle: then
@@ -487,7 +504,8 @@ impl<'a> Trainer<'a> {
             None
         };
         let augment = config.augmented_loss(self.position.training(), step, self.params.spec().vocab);
-        let pass = Pass { masks, augment, activity: config.activity(), ..Pass::default() };
+        let sample = self.sampler.as_mut().map(|sampler| sampler.draw(&self.compute.team, step, &window.targets));
+        let pass = Pass { masks, augment, activity: config.activity(), sample, ..Pass::default() };
         self.network.pack_masked(&self.params, Use::Train, pass);
         let stop = || self.ranks.size() == 1 && watch.stop();
         let (read, gradient) = ((window, &mut self.state), &mut self.gradient);
@@ -497,7 +515,8 @@ impl<'a> Trainer<'a> {
         }
         let save = self.clock.checkpoint.elapsed().as_secs_f64() >= config.checkpoint.every_seconds;
         let (loss, wish) = self.shards.agree(Wish { stop: self.ranks.size() > 1 && watch.stop(), save })?;
-        let norm = optim::global_norm(&self.compute, &self.gradient);
+        let touched = self.network.touched();
+        let norm = optim::norm_touched(&self.compute, &self.gradient, touched);
         self.require_finite(&[("the loss", loss.ce + loss.kl), ("the gradient", norm)])?;
         let mut rate = self.learning_rate();
         if config.streams.random_length {
@@ -505,7 +524,7 @@ impl<'a> Trainer<'a> {
         }
         self.position.optimizer_steps += 1;
         let rule = (config.rule(rate), self.position.optimizer_steps);
-        self.optimizer.step(&self.compute, &mut self.params, &self.gradient, norm, rule);
+        self.optimizer.step_touched(&self.compute, &mut self.params, (&self.gradient, touched), norm, rule);
         setup::constrain(self.config, &self.compute, &mut self.params);
         self.position.step += 1;
         if let Some(average) = &mut self.average {
@@ -797,7 +816,7 @@ impl<'a> Trainer<'a> {
 
 /// SHA-256 of the three splits.
 pub(super) fn hashes(corpus: &Corpus) -> [String; 3] {
-    [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.sha256.clone())
+    corpus.sha256()
 }
 
 /// `one` or several of them.

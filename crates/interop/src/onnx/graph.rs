@@ -58,6 +58,9 @@ pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
     if spec.input.topics.is_some() {
         return Err("topics beside the word vectors".to_owned());
     }
+    if spec.input.context.is_some() || spec.output.sum_product.is_some() {
+        return Err("words that are read side by side, or the polynomials of a sum-product network".to_owned());
+    }
     if spec.output.pointer.is_some() {
         return Err("a pointer to the last words".to_owned());
     }
