@@ -3,7 +3,7 @@
 use crate::batch::Window;
 use crate::compute::Compute;
 use crate::config::{Config, Training};
-use crate::model::{AugmentedForm, Masks, Network, Pass, State, Use};
+use crate::model::{AugmentedForm, Masks, Network, Pass, Sampler, State, Use};
 use crate::optim::{self, Optimizer};
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, unit};
@@ -68,6 +68,9 @@ pub fn measure(
     let mut masks = Masks::new(&spec, batch);
     let mut optimizer = Optimizer::new(&config.optimizer, &params);
     let zipf = Zipf::new(vocab);
+    let counts: Vec<u64> = (1..=vocab as u64).map(|rank| 10_000_000 / rank).collect();
+    let sampled = config.loss.sampled;
+    let mut sampler = (sampled > 0).then(|| Sampler::new(config.seed, &counts, sampled));
     let peak = peak_gflops(&compute.team, isa, precision);
     let warm_up = 3;
     let (mut seconds, mut operations) = (Vec::new(), 0.0);
@@ -83,12 +86,15 @@ pub fn measure(
             masks: Some(&masks),
             augment: config.augmented_loss(Training::Second, step, vocab),
             activity: config.activity(),
+            sample: sampler.as_mut().map(|sampler| sampler.draw(&compute.team, step, &window.targets)),
+            ..Pass::default()
         };
         network.pack_masked(&params, Use::Train, pass);
         network.train(&params, &window, &mut state, pass, &mut gradient);
-        let norm = optim::global_norm(&compute, &gradient);
+        let touched = network.touched();
+        let norm = optim::norm_touched(&compute, &gradient, touched);
         let rule = config.rule(config.learning_rate);
-        optimizer.step(&compute, &mut params, &gradient, norm, (rule, step + 1));
+        optimizer.step_touched(&compute, &mut params, (&gradient, touched), norm, (rule, step + 1));
         if step >= warm_up as u64 {
             seconds.push(start.elapsed().as_secs_f64());
             operations += operations_of(config, vocab, &window);
@@ -127,7 +133,12 @@ fn operations_of(config: &Config, vocab: usize, window: &Window) -> f64 {
         None => 0.0,
         Some(a) => distinct * classifier * if a.flow { 4.0 } else { 1.0 },
     };
-    2.0 * (3.0 * rows * spec.products() as f64 + augmented)
+    // Words that the classifier does not see, where the loss is over a sample.
+    let unseen = match config.loss.sampled as f64 {
+        0.0 => 0.0,
+        sampled => (vocab as f64 - sampled - distinct).max(0.0),
+    };
+    2.0 * (3.0 * rows * (spec.products() as f64 - unseen * spec.width() as f64) + augmented)
 }
 
 /// Word `i` (from 0) with a probability proportional to `1 / (i + 1)`.

@@ -84,6 +84,15 @@ pub enum Error {
         advice: String,
     },
 
+    /// The processes that train one model do not agree, or one of them is gone. All of them know.
+    #[error("{problem}\n  try: {advice}")]
+    Ranks {
+        /// What is wrong, with the number of the rank.
+        problem: String,
+        /// What to do next.
+        advice: String,
+    },
+
     /// The loss or the gradient stopped being a number; the weights were left untouched.
     #[error("{what} is not finite at step {step} (epoch {epoch}); the weights were not changed\n  try: {advice}")]
     Diverged {
@@ -99,6 +108,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// An error that all processes of a training have together.
+    pub fn ranks(problem: impl Into<String>, advice: impl Into<String>) -> Error {
+        Error::Ranks { problem: problem.into(), advice: advice.into() }
+    }
+
     /// For `map_err` on system calls: `.map_err(Error::io(path, "read"))`.
     pub fn io(path: impl AsRef<Path>, action: &'static str) -> impl FnOnce(io::Error) -> Error {
         let path = path.as_ref().to_path_buf();

@@ -6,6 +6,7 @@ use crate::model::{Network, State, Use};
 use crate::params::Params;
 use crate::spec::ModelSpec;
 use serde::Serialize;
+use std::ops::Range;
 
 /// Words that are worked on together, whatever the number of streams.
 const ROWS: usize = 200;
@@ -88,22 +89,35 @@ impl Evaluator {
 
     /// [`Evaluator::nll`], given up as soon as `stop` says so. It is asked every few hundred words.
     pub fn nll_until(&mut self, params: &Params, ids: &[u32], stop: &dyn Fn() -> bool) -> Option<Vec<f64>> {
+        self.nll_of_streams(params, ids, 0..self.streams, stop)
+    }
+
+    /// The part of it that some of the streams predict.
+    pub fn nll_of_streams(
+        &mut self,
+        params: &Params,
+        ids: &[u32],
+        some: Range<usize>,
+        stop: &dyn Fn() -> bool,
+    ) -> Option<Vec<f64>> {
         self.network.pack(params, Use::Evaluate);
         let total = ids.len().saturating_sub(1);
         let first = |stream: usize| stream * total / self.streams;
-        let longest = (0..self.streams).map(|s| first(s + 1) - first(s)).max().unwrap_or(0);
-        let (mut out, mut nll) = (vec![0.0; total], vec![0.0; self.steps * self.streams]);
-        let mut state = State::zeros(self.network.spec(), self.streams);
-        let mut window = Window { batch: self.streams, ..Window::default() };
-        for start in (0..longest).step_by(self.steps) {
+        let longest = some.clone().map(|s| first(s + 1) - first(s)).max().unwrap_or(0);
+        let (begin, streams) = (first(some.start), some.len());
+        let steps = self.steps * self.streams / streams.max(1);
+        let (mut out, mut nll) = (vec![0.0; first(some.end) - begin], vec![0.0; steps * streams]);
+        let mut state = State::zeros(self.network.spec(), streams);
+        let mut window = Window { batch: streams, ..Window::default() };
+        for start in (0..longest).step_by(steps) {
             if stop() {
                 return None;
             }
-            window.steps = self.steps.min(longest - start);
+            window.steps = steps.min(longest - start);
             window.inputs.clear();
             window.targets.clear();
             for t in start..start + window.steps {
-                for s in 0..self.streams {
+                for s in some.clone() {
                     // A stream may be one shorter than the longest; it repeats its last word there, uncounted.
                     let at = (first(s) + t).min(total - 1);
                     window.inputs.push(ids[at]);
@@ -112,9 +126,9 @@ impl Evaluator {
             }
             self.network.evaluate(params, &window, &mut state, &mut nll[..window.inputs.len()]);
             for t in 0..window.steps {
-                for s in 0..self.streams {
+                for s in some.clone() {
                     if first(s) + start + t < first(s + 1) {
-                        out[first(s) + start + t] = nll[t * self.streams + s];
+                        out[first(s) - begin + start + t] = nll[t * streams + s - some.start];
                     }
                 }
             }

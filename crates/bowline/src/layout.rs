@@ -110,8 +110,17 @@ pub struct CharacterTensors {
     pub highways: Vec<[ProjectionTensors; 2]>,
 }
 
+/// The tensors of the polynomials of a sum-product network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SumProductTensors {
+    /// (V, K).
+    pub weight: TensorId,
+    /// (V).
+    pub bias: TensorId,
+}
+
 /// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer, the shares
-/// of the softmaxes.
+/// of the softmaxes, polynomials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     tensors: Vec<Tensor>,
@@ -129,6 +138,8 @@ pub struct Layout {
     pub classifier_bias: Option<TensorId>,
     /// The pointer.
     pub pointer: Option<PointerTensors>,
+    /// The polynomials of a sum-product network.
+    pub sum_product: Option<SumProductTensors>,
     /// `W_pi`, (K, d): the shares of the softmaxes that are mixed.
     pub prior: Option<TensorId>,
 }
@@ -163,6 +174,10 @@ impl Layout {
         });
         let of_prior = [spec.softmaxes(), spec.inputs(spec.layers.len())];
         let prior = spec.output.mixture.map(|_| all.declare("prior.weight", &of_prior));
+        let sum_product = spec.output.sum_product.map(|powers| SumProductTensors {
+            weight: all.declare("sum_product.weight", &[spec.vocab, powers]),
+            bias: all.declare("sum_product.bias", &[spec.vocab]),
+        });
         Layout {
             tensors: all.0,
             embedding,
@@ -172,6 +187,7 @@ impl Layout {
             classifier,
             classifier_bias,
             pointer,
+            sum_product,
             prior,
         }
     }

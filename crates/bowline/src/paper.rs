@@ -155,7 +155,7 @@ fn at_its_end(config: &Config) -> bool {
 
 /// The settings of a run that are not the paper's.
 ///
-/// Left open by the paper, and so no difference: the seed, the batch size, the weight decay and what it spares, whether the
+/// Left open by the paper, and so no difference: the seed, the batch size and its shards, the weight decay and what it spares, whether the
 /// weights are averaged, a gamma within the paper's range, whether the gradient flows through the target, the number of
 /// epochs once the learning rate has become small ([`at_its_end`]), the second training of the footnote, and how a run is
 /// watched and saved. [`chosen`] says what a run has there.
@@ -163,7 +163,7 @@ fn other_settings(config: &Config) -> Vec<String> {
     let wikitext = config.data.source.starts_with("wikitext-2");
     let mut paper = preset(config.size, config.model, if wikitext { "wikitext-2" } else { &config.data.source });
     paper.seed = config.seed;
-    paper.batch = config.batch;
+    (paper.batch, paper.shards) = (config.batch, config.shards);
     paper.weight_decay = config.weight_decay;
     paper.spare_vectors = config.spare_vectors;
     paper.average = config.average;

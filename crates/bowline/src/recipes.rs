@@ -13,7 +13,7 @@ use std::path::Path;
 use toml::Table;
 
 /// The recipes that come with the program, in the order of the list.
-const KNOWN: [(&str, &str); 23] = [
+const KNOWN: [(&str, &str); 24] = [
     ("vd-lstm", include_str!("../recipes/vd-lstm.toml")),
     ("al", include_str!("../recipes/al.toml")),
     ("re", include_str!("../recipes/re.toml")),
@@ -22,6 +22,7 @@ const KNOWN: [(&str, &str); 23] = [
     ("rnn-mikolov", include_str!("../recipes/rnn-mikolov.toml")),
     ("rnn-lda", include_str!("../recipes/rnn-lda.toml")),
     ("deep-rnn", include_str!("../recipes/deep-rnn.toml")),
+    ("spn", include_str!("../recipes/spn.toml")),
     ("zaremba-medium", include_str!("../recipes/zaremba-medium.toml")),
     ("zaremba-large", include_str!("../recipes/zaremba-large.toml")),
     ("char-cnn", include_str!("../recipes/char-cnn.toml")),
@@ -170,6 +171,7 @@ mod tests {
             ("melis-10m", 10.0),
             ("rnn-mikolov", 6.1),
             ("deep-rnn", 6.2),
+            ("spn", 5.1),
             ("rnn-lda", 6.6),
             ("narrow", 3.6),
             ("distilled", 2.6),

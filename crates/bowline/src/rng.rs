@@ -28,6 +28,8 @@ pub enum Purpose {
     Length,
     /// Topics of the words of the training text; the step is the number of the sweep.
     Topics,
+    /// Words that the loss of a window is computed over; the step is the training step's number.
+    Sample,
     /// Words drawn for a benchmark.
     Words,
     /// Where a piece of a text begins.
@@ -48,6 +50,7 @@ impl Purpose {
             Purpose::Offset => 7,
             Purpose::Length => 8,
             Purpose::Topics => 9,
+            Purpose::Sample => 10,
             Purpose::Samples => 0x53,
             Purpose::StateMask(layer) => 0x1_0000 + u32::from(layer),
             Purpose::OutputMask(layer) => 0x2_0000 + u32::from(layer),

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const MOST_WORDS: usize = 1 << 24;
 const MOST_UNITS: usize = 1 << 16;
 const MOST_LAYERS: usize = 64;
+/// The most powers of a word's polynomial.
+pub(crate) const MOST_POWERS: usize = 32;
 const MOST_SOFTMAXES: usize = 1024;
 
 /// A model, but for the values of its weights. The tensors, the state and the masks follow from it.
@@ -38,6 +40,9 @@ pub struct InputSpec {
     /// How a word vector comes from the word's characters, where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub characters: Option<CharactersSpec>,
+    /// How many of the last words are read side by side, where it is not the last one alone: a network without memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
 }
 
 impl InputSpec {
@@ -162,6 +167,9 @@ pub struct OutputSpec {
     /// Whether it is a mixture of softmaxes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixture: Option<MixtureSpec>,
+    /// The powers of each word's polynomial, where `W h` goes through one and not through `exp`: a sum-product network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_product: Option<usize>,
     /// Whether `h` is the sum of all layers' outputs, and not the last one's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sum_layers: bool,
@@ -182,7 +190,17 @@ impl ModelSpec {
     /// What layer `l` reads: the width of the layer below, or of a word vector with its features; for the number of layers, what
     /// they give.
     pub fn inputs(&self, l: usize) -> usize {
-        if l == 0 { self.input.width + self.features() } else { self.layers[l - 1].units }
+        if l == 0 { self.vectors() + self.features() } else { self.layers[l - 1].units }
+    }
+
+    /// Width of the vectors of all words that are read side by side.
+    pub fn vectors(&self) -> usize {
+        self.input.width * self.input.context.unwrap_or(1)
+    }
+
+    /// How many of the last words the state remembers, where they are read again.
+    pub(crate) fn remembered(&self) -> Option<usize> {
+        self.input.topics.map(|topics| topics.window).or(self.input.context)
     }
 
     /// Features beside the word vectors, and beside what the classifier sees.
@@ -243,6 +261,10 @@ impl ModelSpec {
                 "a mixture of softmaxes cannot learn from the text that it reads: dynamic evaluation is for one softmax",
             ),
             (
+                self.input.context.is_some() || self.output.sum_product.is_some(),
+                "a model that reads words side by side, or a sum-product network, cannot learn from the text that it reads",
+            ),
+            (
                 rounds || self.output.sum_layers,
                 "a model with rounds of gating or summed layers cannot learn from the text that it reads: dynamic evaluation \
                  is for layers one above the other",
@@ -261,16 +283,16 @@ impl ModelSpec {
         self.layout().len()
     }
 
-    /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up. A convolution counts at each of
-    /// its places, as if no word occurred twice, and the classifier for every softmax of a mixture.
+    /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up; the classifier's for every
+    /// softmax, and a convolution's at each of its places, as if no word occurred twice.
     pub fn products(&self) -> usize {
         let layout = self.layout();
         let matrices: usize = layout.tensors().iter().filter(|t| t.shape.len() > 1).map(|t| t.len()).sum();
-        let again = |spec: &CharactersSpec| -> usize {
+        let places = |spec: &CharactersSpec| -> usize {
             let length = spec.length;
             spec.convolutions().map(|(width, maps)| length.saturating_sub(width) * width * spec.width * maps).sum()
         };
-        let again = self.input.characters.as_ref().map_or(0, again)
+        let again = self.input.characters.as_ref().map_or(0, places)
             + (self.softmaxes() - 1) * layout.range(layout.classifier).len();
         matrices + again - if self.output.tied { 0 } else { layout.range(layout.embedding).len() }
     }
@@ -284,7 +306,28 @@ impl ModelSpec {
         };
         within("the number of words", self.vocab, MOST_WORDS)?;
         within("the width of the word vectors", self.input.width, MOST_UNITS)?;
-        within("the number of layers", self.layers.len(), MOST_LAYERS)?;
+        if self.input.context.is_none() || !self.layers.is_empty() {
+            within("the number of layers", self.layers.len(), MOST_LAYERS)?;
+        }
+        if let Some(context) = self.input.context {
+            within("the number of words read side by side", context, MOST_UNITS)?;
+            if self.features() > 0 || self.input.characters.is_some() || self.output.pointer.is_some() {
+                return Err("words are read side by side without topics, characters or a pointer".to_owned());
+            }
+        }
+        if let Some(powers) = self.output.sum_product {
+            within("the number of powers of a sum-product network", powers, MOST_POWERS)?;
+            // Only so are the sums that the polynomials see never below 0.
+            if !self.layers.is_empty() || self.output.projection.is_some() || self.features() > 0 {
+                return Err(
+                    "a sum-product network sees the word vectors as they are, without layers above them".to_owned()
+                );
+            }
+            if self.output.tied || self.output.bias || self.output.pointer.is_some() || self.output.mixture.is_some() {
+                return Err("a sum-product network has polynomials, and no tied classifier, bias, pointer or mixture"
+                    .to_owned());
+            }
+        }
         if let Some(topics) = self.input.topics {
             within("the number of topics", topics.count, MOST_UNITS)?;
             within("the number of words that topics look back on", topics.window, MOST_UNITS)?;

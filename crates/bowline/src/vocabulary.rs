@@ -9,6 +9,8 @@
 //! limit on the size cuts words off, or the validation or test text has words that the training text lacks. A word more
 //! that never occurs would only take probability away from the others.
 
+mod tokens;
+
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -116,7 +118,8 @@ impl Vocabulary {
     /// The vocabulary in the bytes of a `vocab.txt`; `path` is for the messages. Strict, since a word lost or shifted
     /// by a line would give every later word the vector of another.
     pub fn from_text(path: &Path, bytes: &[u8]) -> Result<Vocabulary> {
-        let (words, ids) = read_words(path, bytes, SAVED_VOCABULARY)?;
+        let text = text_of(path, bytes, SAVED_VOCABULARY)?;
+        let (words, ids) = read_words(path, &lines(text), SAVED_VOCABULARY)?;
         let unk = ids.get(UNK).copied();
         match ids.get(EOS).copied() {
             Some(eos) => Ok(Vocabulary { words, ids, counts: None, eos, unk }),
@@ -128,10 +131,10 @@ impl Vocabulary {
         }
     }
 
-    /// The vocabulary of a list of words that somebody made, one a line: `<eos>` and `<unk>` are added where they are
-    /// missing.
+    /// The vocabulary of a list of words that somebody made, one a line, or of a recogniser's tokens with their ids: `<eos>` and
+    /// `<unk>` are added where they are missing.
     pub fn from_list(path: &Path, bytes: &[u8]) -> Result<Vocabulary> {
-        let (mut words, mut ids) = read_words(path, bytes, "one word a line, each once")?;
+        let (mut words, mut ids) = read_list(path, bytes)?;
         let mut place = |special: &str| match ids.get(special) {
             Some(&id) => id,
             None => {
@@ -145,29 +148,36 @@ impl Vocabulary {
         Ok(Vocabulary { words, ids, counts: None, eos, unk })
     }
 
+    /// Reads such a list, with which a model of another program came: nothing is added, and there must be an end of a sentence.
+    pub fn read_foreign(path: &Path) -> Result<Vocabulary> {
+        let (words, ids) = read_list(path, &files::read(path, LONGEST)?)?;
+        let unk = ids.get(UNK).copied();
+        match ids.get(EOS).copied() {
+            Some(eos) => Ok(Vocabulary { words, ids, counts: None, eos, unk }),
+            None => Err(Error::corpus(
+                path,
+                format!("the word `{EOS}` is missing, and so are `{}`", tokens::ENDS.join("` and `")),
+                format!("call the word that begins and ends the model's sentences `{EOS}`"),
+            )),
+        }
+    }
+
     /// These words, and after them those of a text that are not among them, the most frequent first: at least `min_count` times
-    /// there, and no more than `limit` words in all. `words` are all words of the text, which is a sequence of their numbers.
-    pub(crate) fn extended(mut self, words: &[Box<str>], text: &[u32], limit: usize, min_count: u64) -> Vocabulary {
-        let mut counts = vec![0u64; words.len()];
-        text.iter().for_each(|&number| counts[number as usize] += 1);
-        let new = |number: &usize| self.id(&words[*number]).is_none() && counts[*number] >= min_count.max(1);
+    /// there, and no more than `limit` words in all. `words` are all words of the text, which has each `counts` times.
+    pub(crate) fn extended(mut self, words: &[&str], counts: &[u64], limit: usize, min_count: u64) -> Vocabulary {
+        let new = |number: &usize| self.id(words[*number]).is_none() && counts[*number] >= min_count.max(1);
         let mut chosen: Vec<usize> = (0..words.len()).filter(new).collect();
         chosen.sort_by_key(|&number| (std::cmp::Reverse(counts[number]), number));
         for number in chosen.into_iter().take(limit.saturating_sub(self.len())) {
-            self.ids.insert(words[number].clone(), self.words.len() as u32);
-            self.words.push(words[number].clone());
+            self.ids.insert(words[number].into(), self.words.len() as u32);
+            self.words.push(words[number].into());
         }
         self
     }
 
     /// The same vocabulary with the counts of a training text.
-    pub(crate) fn counted(mut self, text: &[u32]) -> Vocabulary {
-        let mut counts = vec![0; self.words.len()];
-        for &id in text {
-            counts[id as usize] += 1;
-        }
-        self.counts = Some(counts);
-        self
+    pub(crate) fn with_counts(self, counts: Vec<u64>) -> Vocabulary {
+        Vocabulary { counts: Some(counts), ..self }
     }
 
     /// The vocabulary of a corpus whose splits together hold `words` (in the order of their first appearance, train
@@ -176,7 +186,7 @@ impl Vocabulary {
     ///
     /// Also returns what became of each of `words`.
     pub(crate) fn choose(
-        words: &[Box<str>],
+        words: &[&str],
         counts: &[u64],
         limit: Option<usize>,
         min_count: u64,
@@ -191,7 +201,7 @@ impl Vocabulary {
             ));
         }
         let limit = limit.unwrap_or(usize::MAX);
-        let place = |special: &str| words.iter().position(|word| **word == *special);
+        let place = |special: &str| words.iter().position(|word| *word == special);
         let (eos, unk) = (place(EOS), place(UNK));
         let seen = counts.iter().filter(|&&count| count > 0).count();
         let rare = |word: usize| counts[word] < min_count && Some(word) != eos && Some(word) != unk;
@@ -207,7 +217,7 @@ impl Vocabulary {
 
         // (count, order among equals, the word of the corpus it is); an added special word comes after all others.
         let mut chosen: Vec<(u64, usize, Option<usize>, &str)> =
-            regular.into_iter().map(|word| (counts[word], word, Some(word), &*words[word])).collect();
+            regular.into_iter().map(|word| (counts[word], word, Some(word), words[word])).collect();
         let special = |place: Option<usize>| (place.map_or(0, |word| counts[word]), place.unwrap_or(usize::MAX), place);
         let (count, order, word) = special(eos);
         chosen.push((count, order, word, EOS));
@@ -244,22 +254,47 @@ impl Vocabulary {
 /// Words, and the id of each.
 type Words = (Vec<Box<str>>, HashMap<Box<str>, u32>);
 
-/// The words of a file with one on each line, and the line of each, from 0; `advice` is for the messages.
-fn read_words(path: &Path, bytes: &[u8], advice: &str) -> Result<Words> {
-    let fail = |line: usize, problem: String| Err(Error::corpus_line(path, line, problem, advice));
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            let (line, problem) = not_utf8(bytes, error.valid_up_to());
-            return fail(line, problem);
-        }
+/// The words of a list, or the tokens with their ids. Where there is no `<eos>`, what others call so is it.
+fn read_list(path: &Path, bytes: &[u8]) -> Result<Words> {
+    const ADVICE: &str = "one word a line, each once";
+    let text = text_of(path, bytes, ADVICE)?;
+    let (mut words, mut ids) = if tokens::has_ids(text) {
+        read_words(path, &tokens::read(path, text)?, "each token once")?
+    } else {
+        read_words(path, &lines(text), ADVICE)?
     };
+    if !ids.contains_key(EOS)
+        && let Some(id) = tokens::ENDS.iter().find_map(|end| ids.remove(*end))
+    {
+        words[id as usize] = EOS.into();
+        ids.insert(EOS.into(), id);
+    }
+    Ok((words, ids))
+}
+
+/// Bytes that must be UTF-8, and not nothing.
+fn text_of<'a>(path: &Path, bytes: &'a [u8], advice: &str) -> Result<&'a str> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let (line, problem) = not_utf8(bytes, error.valid_up_to());
+        Error::corpus_line(path, line, problem, advice)
+    })?;
     if text.is_empty() {
         return Err(Error::corpus(path, "the vocabulary is empty", advice));
     }
+    Ok(text)
+}
+
+/// The lines of a text, without what `str::lines` forgives.
+fn lines(text: &str) -> Vec<&str> {
+    text.strip_suffix('\n').unwrap_or(text).split('\n').collect()
+}
+
+/// The words that the lines of a file are, and the line of each, from 0; `advice` is for the messages.
+fn read_words(path: &Path, lines: &[&str], advice: &str) -> Result<Words> {
+    let fail = |line: usize, problem: String| Err(Error::corpus_line(path, line, problem, advice));
     let mut words: Vec<Box<str>> = Vec::new();
     let mut ids = HashMap::new();
-    for (index, word) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
+    for (index, &word) in lines.iter().enumerate() {
         let line = index + 1;
         if word.is_empty() {
             return fail(line, "the line is empty; each line must hold one word".to_owned());
@@ -302,19 +337,19 @@ mod tests {
     }
 
     fn choose_frequent(text: &str, unseen: &[&str], limit: Option<usize>, min_count: u64) -> Vocabulary {
-        let mut words: Vec<Box<str>> = Vec::new();
+        let mut words: Vec<&str> = Vec::new();
         let mut counts: Vec<u64> = Vec::new();
         for word in text.split(' ') {
-            match words.iter().position(|known| **known == *word) {
+            match words.iter().position(|known| *known == word) {
                 Some(place) => counts[place] += 1,
                 None => {
-                    words.push(word.into());
+                    words.push(word);
                     counts.push(1);
                 }
             }
         }
         for &word in unseen {
-            words.push(word.into());
+            words.push(word);
             counts.push(0);
         }
         Vocabulary::choose(&words, &counts, limit, min_count).unwrap().0
@@ -372,8 +407,41 @@ mod tests {
     }
 
     #[test]
+    fn the_tokens_of_a_recogniser_keep_their_ids() {
+        let list = |text: &str| Vocabulary::from_list(Path::new("tokens.txt"), text.as_bytes());
+        let vocabulary = list("<blk> 0\n<sos/eos> 1\n<unk>\t2\n▁THE 3\r\n7 4\n").unwrap();
+        assert_eq!(words(&vocabulary), ["<blk>", "<eos>", "<unk>", "▁THE", "7"]);
+        assert_eq!((vocabulary.eos(), vocabulary.unk(), vocabulary.id("▁THE")), (1, Some(2), Some(3)));
+        // An `<eos>` of its own is preferred; without any end, it comes after the recogniser's tokens.
+        assert_eq!(list("</s> 0\n<eos> 1\n<unk> 2").unwrap().eos(), 1);
+        assert_eq!(words(&list("<s> 0\n</s> 1\nA 2\n").unwrap()), ["<s>", "<eos>", "A", "<unk>"]);
+        assert_eq!(words(&list("<blk> 0\nA 1\n").unwrap()), ["<blk>", "A", "<eos>", "<unk>"]);
+        assert_eq!(words(&list("<blank>\n<unk>\nA\n<sos/eos>\n").unwrap()), ["<blank>", "<unk>", "A", "<eos>"]);
+    }
+
+    #[test]
+    fn tokens_with_wrong_ids_are_refused_with_their_line() {
+        let ids = "\n  try: a token and its id on each line, from 0 without a gap, as in the recogniser's tokens.txt";
+        let cases = [
+            ("a 0\nb 2\nc 1\n", ":2: the id of `b` is 2, but the next one is 1", ids),
+            ("a 1\nb 0\n", ":1: the id of `a` is 1, but the next one is 0", ids),
+            ("a 0\nb 1\nc 1\n", ":3: the id 1 of `c` is there twice, first for `b`", ids),
+            ("a 0\nb 1\na 2\n", ":3: the word `a` is there twice, first on line 1", "\n  try: each token once"),
+            ("a 0\nb one\n", ":2: `one` is not an id, a whole number from 0", ids),
+            ("a 0\nb -1\n", ":2: `-1` is not an id, a whole number from 0", ids),
+            ("a 0\n 1\n", ":2: there is one field; a token of white space alone has no place in a text", ids),
+            ("a 0\nb c 1\n", ":2: there are 3 fields, not a token and its id", ids),
+            ("a 0\n\nb 1\n", ":2: there are 0 fields, not a token and its id", ids),
+        ];
+        for (text, problem, advice) in cases {
+            let error = Vocabulary::from_list(Path::new("tokens.txt"), text.as_bytes()).unwrap_err().to_string();
+            assert_eq!(error, format!("tokens.txt{problem}{advice}"));
+        }
+    }
+
+    #[test]
     fn a_limit_without_room_is_refused() {
-        let error = Vocabulary::choose(&["a".into(), EOS.into()], &[1, 1], Some(2), 0).unwrap_err();
+        let error = Vocabulary::choose(&["a", EOS], &[1, 1], Some(2), 0).unwrap_err();
         assert_eq!(
             error.to_string(),
             "setting `vocab_size`: 2 is too small: `<eos>`, `<unk>` and at least one word must have room\n  \

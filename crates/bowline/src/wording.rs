@@ -36,6 +36,21 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// Seconds since 1970 as year, month, day, hour, minute and second, UTC.
+pub fn calendar(seconds_since_1970: u64) -> [u64; 6] {
+    let (days, s) = (seconds_since_1970 / 86_400, seconds_since_1970 % 86_400);
+    // The civil calendar from a count of days: eras of 400 years that begin on a 1st of March.
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    [year, month, day, s / 3600, s % 3600 / 60, s % 60]
+}
+
 #[cfg(test)]
 mod tests {
     use super::{duration, grouped, percent};

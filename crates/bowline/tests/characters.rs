@@ -196,7 +196,9 @@ fn loss_and_gradients_are_pytorch_s() {
         activity: [0.0; 2],
         features: Vec::new(),
         pointed: Vec::new(),
+        corrections: Vec::new(),
         spelling: fixture.spelling,
+        context: Vec::new(),
     };
     let output = case.run(None);
     assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);

@@ -220,7 +220,9 @@ fn pytorch_computes_the_same() {
         activity: [0.0; 2],
         features: &[],
         pointed: &carried,
+        corrections: &[],
         spelling: &[],
+        context: &[],
     };
     let output = pass.run(&flat(&fixture.weights));
     assert_close("the oracle's loss", &[output.loss, output.mean_ce], &[fixture.loss, fixture.mean_ce], 1e-11);

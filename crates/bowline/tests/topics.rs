@@ -196,7 +196,9 @@ fn loss_and_gradients_are_pytorch_s() {
         activity: [0.0; 2],
         features: &of,
         pointed: &[],
+        corrections: &[],
         spelling: &[],
+        context: &[],
     };
     let output = pass.run(&flat(&fixture.weights));
     assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);

@@ -78,7 +78,9 @@ fn logits_and_gradients_of_the_first_window_are_pytorch_s() {
             activity: [0.0; 2],
             features: &[],
             pointed: &[],
+            corrections: &[],
             spelling: &[],
+            context: &[],
         };
         let output = pass.run(&fixture.params(case));
         assert_close(&format!("{}, logits", case.name), &output.logits, &case.logits);
@@ -107,7 +109,9 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
                 activity: [0.0; 2],
                 features: &[],
                 pointed: &[],
+                corrections: &[],
                 spelling: &[],
+                context: &[],
             };
             let output = pass.run(&params);
             let norm = sgd::step(&mut params, &output.gradient, fixture.learning_rate, fixture.clip);
@@ -132,7 +136,9 @@ fn ten_training_steps_and_the_evaluation_after_them_are_pytorch_s() {
                 activity: [0.0; 2],
                 features: &[],
                 pointed: &[],
+                corrections: &[],
                 spelling: &[],
+                context: &[],
             }
             .run(&params);
             (state, total) = (output.state, total + output.mean_ce);

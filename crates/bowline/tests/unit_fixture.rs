@@ -90,7 +90,9 @@ fn loss_gradients_and_state_of_the_oracle_are_pytorch_s() {
             activity: [0.0; 2],
             features: &[],
             pointed: &[],
+            corrections: &[],
             spelling: &[],
+            context: &[],
         };
         let output = pass.run(&flat(&spec, &case.weights));
         assert_close(&format!("{}, loss", case.name), &[output.loss], &[case.loss], 1e-11);

@@ -11,6 +11,15 @@ pub struct Interrupt(Arc<AtomicBool>);
 impl Interrupt {
     /// Listens from now on (also for a polite `kill`).
     pub fn listen() -> Interrupt {
+        Interrupt::listen_saying(|| answer(format_args!("saving; press Ctrl-C again to quit without saving")))
+    }
+
+    /// The same where another process answers.
+    pub fn listen_silently() -> Interrupt {
+        Interrupt::listen_saying(|| {})
+    }
+
+    fn listen_saying(say: impl Fn() + Send + 'static) -> Interrupt {
         let interrupt = Interrupt::default();
         let asked = interrupt.clone();
         // Where there can be no handler, Ctrl-C ends the process as usual; checkpoints are there all the same.
@@ -18,7 +27,7 @@ impl Interrupt {
             if asked.0.swap(true, Ordering::SeqCst) {
                 std::process::exit(130);
             }
-            answer(format_args!("saving; press Ctrl-C again to quit without saving"));
+            say();
         });
         interrupt
     }

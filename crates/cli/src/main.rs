@@ -5,18 +5,29 @@
 mod commands;
 mod interrupt;
 mod options;
+mod ranks;
 mod read_ahead;
 mod screen;
 mod terminal;
 
+use bowline::run::ranks::Ranks;
 use bowline_kernels::Isa;
+use bowline_mpi::Processes;
 use options::{Command, Options};
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     heed_file_size_limit();
-    let error = match run(Options::read()) {
+    let options = Options::read();
+    let processes = match Processes::join() {
+        Ok(processes) => processes,
+        Err(error) => {
+            terminal::note(format_args!("bowline: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let error = match run(options, processes.ranks()) {
         Ok(code) => return code,
         Err(error) => error,
     };
@@ -25,7 +36,7 @@ fn main() -> ExitCode {
         // Whoever read it has read enough, as `head` does.
         Some(error) if error.kind() == ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
         Some(error) => terminal::note(format_args!("bowline: standard output: cannot write: {error}")),
-        None => terminal::note(format_args!("bowline: {error}")),
+        None => return ranks::failed(&processes, &error),
     }
     ExitCode::FAILURE
 }
@@ -42,13 +53,16 @@ fn heed_file_size_limit() {
     }
 }
 
-fn run(options: Options) -> anyhow::Result<ExitCode> {
-    choose_isa(&options)?;
+fn run(options: Options, ranks: &dyn Ranks) -> anyhow::Result<ExitCode> {
+    if !matches!(options.command, Command::Train(_) | Command::Resume(_)) {
+        ranks::require_one(ranks, "this command", "it without `mpirun`; `train` and `resume` can be divided")?;
+    }
+    choose_isa(&options, ranks)?;
     match options.command {
         Command::Demo(options) => commands::demo::run(&options),
-        Command::Train(options) => commands::train::run(&options),
+        Command::Train(options) => commands::train::run(&options, ranks),
         Command::Recipes(options) => commands::recipes::run(&options),
-        Command::Resume(options) => commands::resume::run(&options),
+        Command::Resume(options) => commands::resume::run(&options, ranks),
         Command::Branch(options) => commands::branch::run(&options),
         Command::Runs(options) => commands::runs::run(&options),
         Command::Settings(options) => commands::settings::run(&options),
@@ -76,12 +90,12 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
 }
 
 /// Makes the instruction set that was asked for the one of this process.
-fn choose_isa(options: &Options) -> anyhow::Result<()> {
+fn choose_isa(options: &Options, ranks: &dyn Ranks) -> anyhow::Result<()> {
     let asked = match (options.isa.as_deref(), &options.command) {
         (Some(name), _) => name,
         // The same bits as before, whatever else this CPU has.
         (None, Command::Resume(resume)) => match bowline::run::recorded_isa(&resume.run) {
-            Some(name) if Isa::named(name).is_none() => {
+            Some(name) if Isa::named(name).is_none() && ranks.size() == 1 => {
                 let cpu = bowline_kernels::model_name();
                 anyhow::bail!(
                     "{}: the run was trained with {name}, which this CPU ({cpu}) does not have\n  try: the CPU it began on, \
@@ -96,6 +110,7 @@ fn choose_isa(options: &Options) -> anyhow::Result<()> {
         _ => "auto",
     };
     match asked {
+        asked if ranks.size() > 1 => ranks::choose_isa(ranks, asked),
         "auto" => Ok(()),
         "all" if matches!(options.command, Command::Bench(_)) => Ok(()),
         "all" => {

@@ -281,7 +281,7 @@ pub struct TrainOptions {
     /// Words seen fewer than N times in training become <unk> [default: 2 for a text without <unk>]
     #[arg(long, value_name = "N")]
     pub min_count: Option<u64>,
-    /// Use exactly the words in FILE, one per line
+    /// Use exactly the words in FILE, one per line; or a speech recogniser's tokens.txt, whose ids are kept
     #[arg(long, value_name = "FILE", conflicts_with_all = ["vocab_size", "min_count"])]
     pub vocab: Option<PathBuf>,
     /// Lower-case the text and split words from their punctuation

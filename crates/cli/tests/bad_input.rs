@@ -10,18 +10,19 @@ use std::fs;
 const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, augment.form, augment.gamma, \
     augment.gradient, augment.loss, augment.target, augment.tau, augment.teachers, \
     augment.teachers_sha256, average, batch, checkpoint.every_seconds, classifier_init, clip, \
-    data.extend, data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
+    data.extend, data.ids, data.min_count, data.source, data.tokenize, data.train_start, data.train_words, data.valid_words, \
     data.vocab_size, data.vocabulary, decay, decay_after, epochs, finish.predictor, finish.seconds, \
-    hidden, init, keep, layers, learning_rate, masks.between, masks.each_step, masks.input, \
+    hidden, init, keep, layers, learning_rate, loss.sampled, masks.between, masks.each_step, masks.input, \
     masks.output, masks.per_gate, masks.projection, masks.state, masks.weights, masks.word, model, \
     network.activation, network.bias, network.characters.highways, network.characters.length, \
-    network.characters.maps, network.characters.symbols, network.characters.width, network.coupled, network.depth, \
-    network.direct, network.embedding, \
-    network.pointer, network.projection, network.projection_activation, network.projection_bias, network.rank, \
-    network.rounds, network.softmaxes, network.sum_layers, network.tied, network.topics, network.unit, network.widths, optimizer.beta1, optimizer.beta2, optimizer.decoupled, \
+    network.characters.maps, network.characters.symbols, network.characters.width, network.context, \
+    network.coupled, network.depth, network.direct, network.embedding, \
+    network.pointer, network.projection, network.projection_activation, network.projection_bias, \
+    network.rank, network.rounds, network.softmaxes, network.sum_layers, network.sum_product, network.tied, \
+    network.topics, network.unit, network.widths, optimizer.beta1, optimizer.beta2, optimizer.decoupled, \
     optimizer.epsilon, optimizer.kind, optimizer.trigger, patience, precision, schedule.at, \
     schedule.constant, schedule.factor, schedule.gain, schedule.kind, schedule.patience, schedule.warm_up, \
-    second_training_epochs, seed, select, size, spare_vectors, start.biases, start.fan_in, \
+    second_training_epochs, seed, select, shards, size, spare_vectors, start.biases, start.fan_in, \
     start.forget_bias, start.model, start.model_sha256, \
     start.transform_bias, streams.offset, streams.random_length, streams.reset, \
     topics.count, topics.sentences, topics.sharpness, topics.smoothing, topics.sweeps, topics.window, \

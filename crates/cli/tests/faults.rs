@@ -25,11 +25,18 @@ struct Case {
     whole: bool,
 }
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
     Case {
         name: "train",
         prepare: |_| {},
         command: |place| with(place.train("run"), &["--epochs", "2", "--tensorboard"]),
+        output: "run",
+        whole: false,
+    },
+    Case {
+        name: "train with the ids in a file",
+        prepare: |_| {},
+        command: |place| with(place.train("run"), &["--epochs", "1", "--set", "data.ids=file"]),
         output: "run",
         whole: false,
     },

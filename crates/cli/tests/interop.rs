@@ -111,6 +111,59 @@ fn a_model_is_exported_and_comes_back() {
 }
 
 /// The one event file of a folder that is not empty; at most one more is there.
+/// What sherpa-onnx makes of the files is tested with itself, in Python.
+#[test]
+fn the_tokens_of_a_recogniser_keep_their_ids() {
+    let place = Place::new();
+    let train = |tokens: &str, out: &str| {
+        fs::write(place.path("tokens.txt"), tokens).unwrap();
+        let mut command = bowline(["train", "--model", "re", "--epochs", "1", "--threads", "1", "--set", "hidden=8"]);
+        command.arg("--data").arg(place.path("corpus")).arg("--vocab").arg(place.path("tokens.txt"));
+        command.arg("--out").arg(place.path(out));
+        command
+    };
+    let words: HashSet<String> =
+        fs::read_to_string(place.path("corpus/train.txt")).unwrap().split_whitespace().map(str::to_owned).collect();
+    let mut words: Vec<String> = words.into_iter().filter(|word| word != "<unk>").collect();
+    words.sort();
+    let tokens = [vec!["<blk>".to_owned(), "<sos/eos>".to_owned(), "<unk>".to_owned()], words].concat();
+    let text: String = tokens.iter().enumerate().map(|(id, token)| format!("{token} {id}\n")).collect();
+    finish(&mut train(&text, "run")).success();
+    let kept = fs::read_to_string(place.path("run/best/vocab.txt")).unwrap();
+    assert_eq!(kept.replace("<eos>", "<sos/eos>"), tokens.join("\n") + "\n");
+
+    let export = |options: &[&str]| {
+        let mut command = bowline(["export", "--out"]);
+        command.arg(place.path("lm.onnx")).arg(place.path("run")).args(options);
+        command
+    };
+    for (options, form) in
+        [(&["--to", "sherpa-onnx"][..], "hypotheses"), (&["--to=sherpa-onnx", "--streaming"], "token")]
+    {
+        let answer = finish(export(options).arg("--json")).json();
+        assert_eq!(
+            (&answer["form"], &answer["bytes"]),
+            (&form.into(), &place.path("lm.onnx").metadata().unwrap().len().into())
+        );
+    }
+    for (options, option, only) in [
+        (["--to=onnx", "--streaming"], "--streaming", "sherpa-onnx has recognisers that stream"),
+        (["--to=sherpa-onnx", "--form=step"], "--form", "ONNX has forms"),
+    ] {
+        place.check_refusal(&mut export(&options), &format!("`{option}`: only {only}"), "leave it out");
+    }
+    let ids = "a token and its id on each line, from 0 without a gap, as in the recogniser's tokens.txt";
+    for (tokens, problem, advice) in [
+        ("a 0\nb 2\n", "2: the id of `b` is 2, but the next one is 1", ids),
+        ("a 0\nb 0\n", "2: the id 0 of `b` is there twice, first for `a`", ids),
+        ("a 0\nb 1\na 2\n", "3: the word `a` is there twice, first on line 1", "each token once"),
+        ("a\nb\na\n", "3: the word `a` is there twice, first on line 1", "one word a line, each once"),
+    ] {
+        place.check_error(&finish(&mut train(tokens, "other")), &format!("DIR/tokens.txt:{problem}"), advice);
+        assert!(!place.path("other").exists());
+    }
+}
+
 fn event_file(folder: &Path) -> PathBuf {
     let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     let full: Vec<_> = files.iter().filter(|file| fs::metadata(file).unwrap().len() > 0).collect();

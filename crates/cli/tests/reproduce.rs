@@ -66,6 +66,26 @@ fn cells_that_were_killed_end_in_the_same_numbers() {
 }
 
 #[test]
+fn a_job_array_runs_the_cells_by_number() {
+    let place = Place::new();
+    let listed = finish(table1(&place, "array").arg("--list")).success().stdout;
+    let folders = [(0, "corpus-small-re"), (1, "corpus-small-al")];
+    for (number, folder) in folders {
+        let line = listed.lines().nth(number).unwrap_or_default();
+        assert!(line.starts_with(&format!("  {number}  {folder}")) && line.ends_with("not begun"), "{listed}");
+    }
+    assert!(!place.path("array").exists(), "a list runs nothing");
+    let said = finish(table1(&place, "array").args(["--cell", "1"])).success();
+    assert!(said.stderr.contains("cell 1, corpus-small-al, is finished"), "{}", said.stderr);
+    assert!(place.path("array/corpus-small-al/summary.json").exists());
+    assert!(!place.path("array/corpus-small-re").exists() && !place.path("array/table1-report").exists());
+    let listed = finish(table1(&place, "array").arg("--list")).success().stdout;
+    assert!(listed.lines().nth(1).is_some_and(|line| line.ends_with("finished")), "{listed}");
+    let error = finish(table1(&place, "array").args(["--cell", "2"])).error().to_owned();
+    assert!(error.contains("there is no cell 2; there are 2, from 0 on") && error.contains("--list"), "{error}");
+}
+
+#[test]
 fn a_plan_says_what_is_left_and_runs_nothing() {
     let place = Place::new();
     let said = finish(table1(&place, "plan").arg("--dry-run")).success();

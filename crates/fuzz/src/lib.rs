@@ -28,7 +28,7 @@ pub const MOST_BYTES: usize = 64 << 20;
 pub const BYTES_PER_BYTE: usize = 4096;
 
 /// All targets.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     Target { name: "tensor_file", read: targets::tensor_file, seeds: seeds::tensor_file },
     Target { name: "config", read: targets::config, seeds: seeds::config },
     Target { name: "setting", read: targets::setting, seeds: seeds::setting },
@@ -43,6 +43,7 @@ pub const TARGETS: [Target; 17] = [
     Target { name: "ngram", read: targets::ngram, seeds: seeds::ngram },
     Target { name: "nbest", read: targets::nbest, seeds: seeds::nbest },
     Target { name: "corpus", read: targets::corpus, seeds: seeds::corpus },
+    Target { name: "ids", read: targets::ids, seeds: seeds::ids },
     Target { name: "import", read: targets::import, seeds: seeds::import },
     Target { name: "onnx", read: targets::onnx, seeds: seeds::onnx },
     Target { name: "http", read: targets::http, seeds: seeds::http },

@@ -1,6 +1,7 @@
 //! Well-formed examples of every format, small, so that a mutation hits something.
 
 use bowline::config::{ModelKind, Size, preset};
+use bowline::corpus::{Corpus, CorpusOptions, IdsIn};
 use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::{Contents, ModelCard, ModelFolder};
 use bowline::params::Params;
@@ -126,7 +127,7 @@ pub fn tuned() -> Vec<Vec<u8>> {
 
 /// See [`crate::targets::vocabulary`].
 pub fn vocabulary() -> Vec<Vec<u8>> {
-    bytes([VOCABULARY, "the\n<unk>\n<eos>\ncat\ncaf\u{e9}\n", "<eos>\n"])
+    bytes([VOCABULARY, "the\n<unk>\n<eos>\ncat\ncaf\u{e9}\n", "<eos>\n", "<blk> 0\n<sos/eos> 1\nA 2\n"])
 }
 
 /// See [`crate::targets::checkpoint`].
@@ -185,6 +186,27 @@ pub fn corpus() -> Vec<Vec<u8>> {
     let text =
         "the cat sat on the mat .\na dog ran <unk> fast\n\nDon't \u{201c}quote\u{201d} me, e.g. $3.50 -- O'Neil's!\n";
     vec![text.into(), text.repeat(12).into(), "x\u{a0}y\u{2028}z\u{feff}\n".into()]
+}
+
+/// A corpus in a folder, whose training text stays in its file.
+pub fn corpus_in_a_file(dir: &Path) -> Corpus {
+    std::fs::create_dir_all(dir).expect("a folder can be made");
+    for name in ["train.txt", "valid.txt", "test.txt"] {
+        let path = dir.join(name);
+        if !path.is_file() {
+            std::fs::write(path, "a b\nb c a\n").expect("a text can be written");
+        }
+    }
+    let options = CorpusOptions { ids: IdsIn::File, ..CorpusOptions::default() };
+    Corpus::from_dir(dir, options).expect("it is a corpus")
+}
+
+/// See [`crate::targets::ids`].
+pub fn ids() -> Vec<Vec<u8>> {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    let path = dir.path().join("train.ids");
+    corpus_in_a_file(dir.path()).keep_ids(&path).expect("the ids can be written");
+    vec![std::fs::read(&path).expect("they can be read")]
 }
 
 /// See [`crate::targets::import`].

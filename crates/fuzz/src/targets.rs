@@ -133,8 +133,9 @@ pub fn tuned(bytes: &[u8]) {
     });
 }
 
-/// `vocab.txt`.
+/// `vocab.txt`, and the lists of others.
 pub fn vocabulary(bytes: &[u8]) {
+    let _ = Vocabulary::from_list(Path::new("tokens.txt"), bytes);
     if let Ok(vocabulary) = Vocabulary::from_text(Path::new("vocab.txt"), bytes) {
         let again = Vocabulary::from_text(Path::new("vocab.txt"), vocabulary.to_text().as_bytes());
         assert_eq!(again.expect("what was written can be read"), vocabulary);
@@ -232,6 +233,16 @@ pub fn corpus(bytes: &[u8]) {
     }
     as_file("input.txt", bytes, |path| {
         drop(Corpus::from_file(path, CorpusOptions { tokenize: true, ..CorpusOptions::default() }))
+    });
+}
+
+/// The ids of a large training text. A file that is another text's is made again; one that is damaged is an error.
+pub fn ids(bytes: &[u8]) {
+    as_file("train.ids", bytes, |path| {
+        let mut corpus = seeds::corpus_in_a_file(&path.with_file_name("text"));
+        if corpus.keep_ids(path).is_ok() {
+            let _ = corpus.train_ids();
+        }
     });
 }
 

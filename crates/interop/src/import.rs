@@ -3,7 +3,7 @@
 //! What is read is an ONNX file, whose graph says what is what, or a safetensors file of an `nn.Embedding`, an `nn.LSTM`, `nn.GRU` or `nn.RNN` and an `nn.Linear`, with the names
 //! of PyTorch's own word language model: `encoder.weight`, `rnn.weight_ih_l0`, `rnn.weight_hh_l0`, `rnn.bias_ih_l0`,
 //! `rnn.bias_hh_l0` and so on for every layer, `decoder.weight`, `decoder.bias`. A second `nn.Linear` before the last one is
-//! `projection.weight`, `projection.bias`. Other names are given as [`Names`].
+//! `projection.weight`, `projection.bias`. Other names are given as [`Names`]; those of speech toolkits are known (`toolkit`).
 //!
 //! - The unit follows from the rows of a layer's matrices: four gates are an LSTM's, three a GRU's, one an RNN's. Layers may be
 //!   of any widths.
@@ -18,7 +18,9 @@
 
 #[cfg(test)]
 mod tests;
+mod toolkit;
 
+use self::toolkit::Toolkit;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
@@ -155,18 +157,23 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
         return Err(Error::run(out, "something is already here", advice));
     }
     let Weights { file, functions } = Weights::read(request)?;
-    let source = Source { path: request.weights, names: &request.names, file: &file };
+    let toolkit = (request.names == Names::default()).then(|| Toolkit::of(&file)).flatten();
+    let names = toolkit.map_or_else(|| request.names.clone(), Toolkit::names);
+    let source = Source { path: request.weights, names: &names, file: &file };
     let (vocab, width) = source.embedding_sizes()?;
     let layers = source.layers(width, &functions.layers)?;
     let words = vocabulary(request, &source, (vocab, width))?;
+    if let Some(toolkit) = toolkit {
+        toolkit.check(&source, &words, request.vocabulary)?;
+    }
     let projection = source.projection(layers.last().map_or(width, |layer| layer.units), functions.projection)?;
     let output = OutputSpec { projection, tied: false, bias: true, ..OutputSpec::default() };
     let mut spec = ModelSpec { vocab, input: InputSpec::words(width), layers, output };
     let like_the_paper_s = spec.as_paper().is_some();
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = toolkit.map(Toolkit::note).into_iter().collect();
     if like_the_paper_s {
         let (tied, of_it) = source.classifier(vocab, width, request.model)?;
-        notes = of_it;
+        notes.extend(of_it);
         spec = ModelSpec::paper(vocab, width, spec.layers.len(), tied);
     } else {
         if let Some(model) = request.model {
@@ -214,7 +221,7 @@ pub fn import(request: &Request<'_>, out: &Path) -> Result<Imported> {
 /// The words, as many as there are word vectors.
 fn vocabulary(request: &Request<'_>, source: &Source<'_>, (vocab, hidden): (usize, usize)) -> Result<Vocabulary> {
     let path = request.vocabulary;
-    let words = Vocabulary::read(path)?;
+    let words = Vocabulary::read_foreign(path)?;
     let advice = "give the list of words that belongs to these weights";
     if words.len() != vocab {
         let name = printable(&source.embedding_name());

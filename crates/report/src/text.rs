@@ -106,17 +106,8 @@ pub fn duration(seconds: f64) -> String {
 
 /// Seconds since 1970 as a date and time, `2026-11-16 00:05 UTC`.
 pub fn date(seconds_since_1970: u64) -> String {
-    let (days, s) = (seconds_since_1970 / 86_400, seconds_since_1970 % 86_400);
-    // The civil calendar from a count of days: eras of 400 years that begin on a 1st of March.
-    let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", s / 3600, s % 3600 / 60)
+    let [year, month, day, hour, minute, _] = bowline::wording::calendar(seconds_since_1970);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
 }
 
 #[cfg(test)]

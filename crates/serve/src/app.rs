@@ -1,5 +1,6 @@
 //! What every request handler sees, and the paths.
 
+use crate::access_log::AccessLog;
 use crate::connections::{Connection, Connections};
 use crate::engine::Engine;
 use crate::guard::Guard;
@@ -44,6 +45,8 @@ pub struct App {
     pub limits: Limits,
     /// What is counted.
     pub metrics: Metrics,
+    /// Where requests are written down, if they are.
+    pub access_log: Option<AccessLog>,
     /// Who is connected.
     pub connections: Arc<Connections>,
     /// The runs to show, if a folder was given.
@@ -254,7 +257,8 @@ async fn openapi() -> Response {
 
 async fn metrics(State(app): Shared) -> Response {
     let models = app.models.iter().map(|model| model.name.as_str()).zip(app.engine.metrics());
-    let text = app.metrics.to_text(app.connections.len(), models);
+    let lost = app.access_log.as_ref().map(AccessLog::lost);
+    let text = app.metrics.to_text(app.connections.len(), lost, models);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], Body::from(text)).into_response()
 }
 

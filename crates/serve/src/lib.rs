@@ -4,6 +4,7 @@
 //! *engine*, whose workers read the jobs that are there at the same time as batches. `docs/serve.md` describes the API.
 #![forbid(unsafe_code)]
 
+mod access_log;
 mod api;
 mod app;
 mod completions;
@@ -22,6 +23,8 @@ mod server;
 mod stream;
 mod tokenizer;
 
+use access_log::AccessLog;
+pub use access_log::LogTarget;
 use app::{App, ServedModel};
 use bowline::predictor::Ensemble;
 use bowline::score::Reader;
@@ -121,6 +124,8 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// Threads that compute.
     pub threads: usize,
+    /// Where a line is written for each request.
+    pub access_log: Option<LogTarget>,
 }
 
 /// A server with its port, ready to run.
@@ -128,6 +133,7 @@ pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
     engine: Vec<JoinHandle<()>>,
+    log: Option<JoinHandle<()>>,
     answering: Runtime,
     stop: (watch::Sender<bool>, watch::Receiver<bool>),
 }
@@ -165,6 +171,7 @@ impl Server {
             let side_by_side = readers[0].last().is_some_and(Reader::is_side_by_side);
             served.push(ServedModel { name, ensemble, side_by_side });
         }
+        let (access_log, log) = options.access_log.map(AccessLog::start).transpose()?.unzip();
         let no_thread = || bowline::Error::io("the server", "start a thread");
         let (engine, threads) = Engine::start(readers, limits.queue).map_err(no_thread())?;
         let answering = tokio::runtime::Builder::new_multi_thread()
@@ -181,11 +188,12 @@ impl Server {
             guard: Guard { names: options.names, key: options.api_key },
             limits,
             metrics: Metrics::default(),
+            access_log,
             connections: Arc::new(Connections::new(limits.connections, 2 * limits.request_time)),
             runs: options.runs.map(|folder| Mutex::new(Runs::new(folder))),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         };
-        Ok(Server { app: Arc::new(app), listener, engine: threads, answering, stop: watch::channel(false) })
+        Ok(Server { app: Arc::new(app), listener, engine: threads, log, answering, stop: watch::channel(false) })
     }
 
     /// Where it listens.
@@ -225,7 +233,7 @@ impl Server {
 
     /// Serves until it is stopped.
     pub fn run(self) -> std::io::Result<()> {
-        let Server { app, listener, engine, answering, stop: (_stop, stopped) } = self;
+        let Server { app, listener, engine, log, answering, stop: (_stop, stopped) } = self;
         listener.set_nonblocking(true)?;
         let (stop_engine, stop_time) = (app.engine.stop_handle(), app.limits.stop_time);
         // One thread for all connections: it only moves bytes. Requests are read and answers made elsewhere.
@@ -239,13 +247,13 @@ impl Server {
         stop_engine.stop();
         runtime.shutdown_timeout(Duration::from_millis(100));
         answering.shutdown_timeout(Duration::from_millis(100));
-        join_within(engine, stop_time.min(Duration::from_secs(2)));
+        join_within(engine.into_iter().chain(log), stop_time.min(Duration::from_secs(2)));
         Ok(())
     }
 }
 
 /// Joins the workers. One that does not notice in time that it should stop is left behind: it ends with the process.
-fn join_within(workers: Vec<JoinHandle<()>>, time: Duration) {
+fn join_within(workers: impl Iterator<Item = JoinHandle<()>>, time: Duration) {
     let begin = Instant::now();
     for worker in workers {
         while !worker.is_finished() && begin.elapsed() < time {

@@ -60,6 +60,7 @@ impl Metrics {
     pub fn to_text<'a>(
         &self,
         connections: usize,
+        lost: Option<u64>,
         models: impl Iterator<Item = (&'a str, &'a ModelMetrics)> + Clone,
     ) -> String {
         let mut out = String::new();
@@ -82,6 +83,11 @@ impl Metrics {
         }
         head(&mut out, "bowline_connections", "gauge", "Open connections.");
         let _ = writeln!(out, "bowline_connections {connections}");
+        if let Some(lost) = lost {
+            let name = "bowline_access_log_lost_total";
+            head(&mut out, name, "counter", "Requests that could not be written to the access log.");
+            let _ = writeln!(out, "{name} {lost}");
+        }
         type Counter = fn(&ModelMetrics) -> &AtomicU64;
         let counters: [(&str, &str, &str, &str, Counter); 5] = [
             ("bowline_tokens_total", "counter", "Words whose probability was computed.", "scored", |m| &m.scored),
@@ -131,7 +137,7 @@ mod tests {
         metrics.answered("/v1/completions", 400, Duration::from_micros(1));
         let model = ModelMetrics::default();
         model.scored.store(7, Ordering::Relaxed);
-        let text = metrics.to_text(3, [("a \"b\"", &model)].into_iter());
+        let text = metrics.to_text(3, Some(2), [("a \"b\"", &model)].into_iter());
         for expected in [
             "bowline_requests_total{path=\"/v1/completions\",status=\"200\"} 5\n",
             "bowline_requests_total{path=\"/v1/completions\",status=\"400\"} 1\n",
@@ -142,6 +148,7 @@ mod tests {
             "bowline_request_seconds_bucket{path=\"/v1/completions\",le=\"+Inf\"} 6\n",
             "bowline_request_seconds_count{path=\"/v1/completions\"} 6\n",
             "bowline_connections 3\n",
+            "bowline_access_log_lost_total 2\n",
             "bowline_tokens_total{model=\"a \\\"b\\\"\",kind=\"scored\"} 7\n",
             "bowline_queue_length{model=\"a \\\"b\\\"\"} 0\n",
         ] {

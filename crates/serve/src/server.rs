@@ -1,6 +1,6 @@
 //! The listener: takes connections, serves them, and stops in an orderly way.
 
-use crate::Limits;
+use crate::access_log::Entry;
 use crate::app::{App, HEAD_BYTES, Room, router};
 use crate::connections::{Connection, Place};
 use crate::patient::Patient;
@@ -11,10 +11,11 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -36,9 +37,10 @@ pub async fn serve(app: Arc<App>, listener: TcpListener, mut stop: watch::Receiv
             () = asked(&mut stop) => break,
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => match app.connections.admit() {
+                Ok((stream, client)) => match app.connections.admit() {
                     Some(place) => {
-                        tasks.spawn(connection(stream, place, router.clone(), app.limits, stop.clone()));
+                        let client = Client { app: Arc::clone(&app), address: client.ip(), place };
+                        tasks.spawn(connection(stream, client, router.clone(), stop.clone()));
                     }
                     None => refuse(stream),
                 },
@@ -65,20 +67,34 @@ fn refuse(stream: TcpStream) {
     let _ = stream.try_write(full().as_bytes());
 }
 
+/// Who is connected.
+struct Client {
+    app: Arc<App>,
+    address: IpAddr,
+    place: Place,
+}
+
 /// Serves one connection.
-async fn connection(stream: TcpStream, place: Place, router: Router, limits: Limits, mut stop: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, client: Client, router: Router, mut stop: watch::Receiver<bool>) {
     let _ = stream.set_nodelay(true);
+    let Client { app, address, place } = client;
+    let limits = app.limits;
     let connection = Arc::clone(&place.connection);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         connection.waits();
         request.extensions_mut().insert(Arc::clone(&connection));
         let (mut router, connection) = (router.clone(), Arc::clone(&connection));
+        let mut log = app.access_log.is_some().then(|| Logged::new(&app, address, &request));
         async move {
             use tower_service::Service;
             let mut response = router.call(request.map(Body::new)).await?;
             let room = response.extensions_mut().remove::<Room>();
             connection.works();
-            Ok::<_, std::convert::Infallible>(response.map(|body| ReplyBody { body, connection, _room: room }))
+            let status = response.status().as_u16();
+            if let Some(log) = &mut log {
+                log.note(|entry| entry.status = status);
+            }
+            Ok::<_, std::convert::Infallible>(response.map(|body| ReplyBody { body, connection, log, _room: room }))
         }
     });
     let mut http = http1::Builder::new();
@@ -100,10 +116,47 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
     }
 }
 
+/// The status of a request whose client did not wait for the answer, as in nginx's logs.
+const GONE: u16 = 499;
+
+/// A request on its way to the access log, which it reaches when it is dropped: with the answer, or without one.
+struct Logged {
+    app: Arc<App>,
+    began: Instant,
+    entry: Option<Entry>,
+}
+
+impl Logged {
+    fn new(app: &Arc<App>, client: IpAddr, request: &hyper::Request<Incoming>) -> Logged {
+        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+        let (began, time) = (SystemTime::now(), Duration::ZERO);
+        let entry = Entry { began, client, method, path, status: GONE, bytes: 0, time };
+        Logged { app: Arc::clone(app), began: Instant::now(), entry: Some(entry) }
+    }
+
+    /// Changes what will be written.
+    fn note(&mut self, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = &mut self.entry {
+            change(entry);
+        }
+    }
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        if let (Some(mut entry), Some(log)) = (self.entry.take(), &self.app.access_log) {
+            entry.time = self.began.elapsed();
+            log.add(entry);
+        }
+    }
+}
+
 /// The body of an answer. When it is dropped, it has been sent, and its connection waits for the next request.
 struct ReplyBody {
     body: Body,
     connection: Arc<Connection>,
+    /// Written down when the body is dropped.
+    log: Option<Logged>,
     /// The room that the answer takes, until it is sent.
     _room: Option<Room>,
 }
@@ -122,7 +175,13 @@ impl hyper::body::Body for ReplyBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let (Some(log), Poll::Ready(Some(Ok(frame)))) = (&mut self.log, &polled)
+            && let Some(data) = frame.data_ref()
+        {
+            log.note(|entry| entry.bytes += data.len() as u64);
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

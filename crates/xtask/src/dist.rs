@@ -9,9 +9,9 @@
 //!     LICENSE-MIT, LICENSE-APACHE, THIRD-PARTY.md, README.md
 //! ```
 //!
-//! With the target `x86_64-unknown-linux-musl` installed (`rustup target add`), the program is linked statically and runs on any
-//! Linux; without it, it is built for this machine's own target, and that is said. `--into DIR` installs instead: `--into
-//! ~/.local` or `--into /usr/local`.
+//! With the target `x86_64-unknown-linux-musl` installed (`rustup target add`) and a C compiler for it (Debian's `musl-tools`), the
+//! program is linked statically and runs on any Linux; without them, it is built for this machine's own target, and that is said.
+//! `--into DIR` installs instead: `--into ~/.local` or `--into /usr/local`.
 
 use crate::{root, say};
 use anyhow::{Context, Result, bail, ensure};
@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const STATIC: &str = "x86_64-unknown-linux-musl";
+
+/// What compiles the C in crates for it, unless the environment names another.
+const STATIC_CC: (&str, &str) = ("x86_64-linux-musl-gcc", "CC_x86_64_unknown_linux_musl");
 
 /// A shell, and where its completions are looked for.
 const SHELLS: [(&str, &str); 3] = [
@@ -67,12 +70,18 @@ fn target() -> Result<String> {
         Ok(String::from_utf8(output.stdout)?)
     };
     let library = output(&["--print", "target-libdir", "--target", STATIC])?;
-    if Path::new(library.trim()).exists() {
+    let (compiler, variable) = STATIC_CC;
+    let compiles = || Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success());
+    let missing = if !Path::new(library.trim()).exists() {
+        format!("{STATIC} is not installed (rustup target add {STATIC})")
+    } else if std::env::var_os(variable).is_none() && !compiles() {
+        format!("there is no C compiler for {STATIC} ({compiler}, in Debian's musl-tools; or set {variable})")
+    } else {
         return Ok(STATIC.to_owned());
-    }
+    };
     let about = output(&["-vV"])?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not say its host")?;
-    say(&format!("{STATIC} is not installed (rustup target add {STATIC}): building for {host}, linked to its libc"))?;
+    say(&format!("{missing}: building for {host}, linked to its libc"))?;
     Ok(host.to_owned())
 }
 

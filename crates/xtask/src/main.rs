@@ -8,8 +8,10 @@
 //! cargo xtask fuzz [--cases N] [TARGET...]  throw mutated inputs at every reader
 //! cargo xtask faults            let every file call of every command fail once, and be killed once
 //! cargo xtask soak [--kills N] [--seconds N]  kill and resume; serve good and bad clients
+//! cargo xtask large make DIR | run PROGRAM ...  a made text of 100 million words; the memory of a run
 //! cargo xtask miri [TEST...]    the kernels under Miri, where there is a nightly toolchain
 //! cargo xtask python            build the Python package and test it in a virtual environment
+//! cargo xtask mpi [--kills N]   train by several processes with a real MPI, kill some, and resume
 //! cargo xtask dist [--into DIR] the program with completions, manual and service file, as an archive or installed
 //! cargo xtask notices           check the licences of all crates and write THIRD-PARTY.md
 //! cargo xtask check             all that `.ci/run` checks besides the tests
@@ -18,7 +20,9 @@
 mod bench;
 mod dist;
 mod fuzz;
+mod large;
 mod miri;
+mod mpi;
 mod notices;
 mod paired;
 mod python;
@@ -41,13 +45,15 @@ fn main() -> Result<()> {
         Some((chore, rest)) if chore == "fuzz" => fuzz::run(rest),
         Some((chore, rest)) if chore == "faults" => fuzz::faults(rest),
         Some((chore, rest)) if chore == "soak" => soak::run(rest),
+        Some((chore, rest)) if chore == "large" => large::run(rest),
         Some((chore, rest)) if chore == "miri" => miri::run(rest),
         Some((chore, [])) if chore == "notices" => notices::run(),
         Some((chore, rest)) if chore == "dist" => dist::run(rest),
         Some((chore, [])) if chore == "python" => python::run(),
+        Some((chore, rest)) if chore == "mpi" => mpi::run(rest),
         Some((chore, [])) if chore == "check" => check(),
         _ => bail!(
-            "usage: cargo xtask results RUN... | bench [--help] | time-to-perplexity | spills [FILE] | fuzz | faults | soak | miri | python | dist | notices | check"
+            "usage: cargo xtask results RUN... | bench [--help] | time-to-perplexity | spills [FILE] | fuzz | faults | soak | large | miri | python | mpi | dist | notices | check"
         ),
     }
 }

@@ -36,7 +36,7 @@ pub fn start(dir: &Path, request: &Request, session: Session, watch: &mut dyn Wa
     let ngrams = NgramConfig::new(run::DEFAULT_ORDER, request.data.clone());
     ngrams.validate()?;
     let corpus = run::open_corpus(&request.data)?;
-    let words = [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.ids.len());
+    let words = corpus.tokens();
     let (vocab, seconds) = (corpus.vocabulary.len(), request.budget.seconds(words[0]));
     drop(corpus);
     let rounded = request.precision.unwrap_or_else(|| precision(session));

@@ -57,7 +57,7 @@ pub fn resume(dir: &Path, seconds: f64, session: Session, watch: &mut dyn Watch)
     };
     let corpus = run::open_corpus(&config.data)?;
     let speed = measure(&config, corpus.vocabulary.len(), session).max(1e-9);
-    let [train, valid, test] = [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.ids.len() as f64);
+    let [train, valid, test] = corpus.tokens().map(|tokens| tokens as f64);
     let training = (1.0 - SPARE) * seconds - config.finish.seconds - (valid + test) / speed;
     let more = (training.max(0.0) * speed / (train + valid / READING)) as u32;
     replan_by(dir, |done| (done.ceil() as u32).saturating_add(more).max(1))?;

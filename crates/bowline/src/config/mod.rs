@@ -1,6 +1,7 @@
 //! The settings of a run: a preset, changed by `--set key=value`, validated once, written to the run's `config.toml`.
 
 mod finish;
+mod loss;
 mod model;
 mod network;
 mod presets;
@@ -10,6 +11,7 @@ mod streams;
 mod topics;
 
 pub use finish::FinishConfig;
+pub use loss::LossConfig;
 pub use model::{ModelKind, RecipeName};
 pub use network::{NetworkConfig, StartConfig, UnitName};
 pub use presets::{Size, preset};
@@ -18,6 +20,7 @@ pub use settings::Setting;
 pub use streams::{ActivityConfig, StreamsConfig};
 pub use topics::TopicsConfig;
 
+use crate::corpus::IdsIn;
 use crate::error::{Error, Result};
 use crate::model::{Activity, AugmentedForm, AugmentedLoss, Dropout, KeepProb, Site, Sites};
 use crate::optim::{OptimizerConfig, OptimizerKind, Rule, Schedule, ScheduleConfig};
@@ -134,6 +137,9 @@ pub struct DataConfig {
     pub extend: bool,
     /// Lower-case the text and split words from punctuation.
     pub tokenize: bool,
+    /// Where the ids of the training text are kept: `memory`, `file`, or `auto`, which is `file` above 64 MB of text.
+    #[serde(default)]
+    pub ids: IdsIn,
     /// Learn from a piece of the training text that begins with this word, from 0. The vocabulary is that of the whole.
     #[serde(default)]
     pub train_start: usize,
@@ -190,6 +196,10 @@ pub struct CheckpointConfig {
     pub every_seconds: f64,
 }
 
+fn one() -> usize {
+    1
+}
+
 /// Everything that decides what a run computes. The number of threads is not here: it changes nothing but the speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -215,6 +225,10 @@ pub struct Config {
     pub keep: KeepProb,
     /// Streams side by side, `B`.
     pub batch: usize,
+    /// Equal groups of streams whose gradients are computed apart and added in this order, on one machine or on several; the
+    /// number of machines then changes no bit.
+    #[serde(default = "one")]
+    pub shards: usize,
     /// Steps of back-propagation through time, `T`.
     pub unroll: usize,
     /// Passes over the training split.
@@ -277,6 +291,9 @@ pub struct Config {
     /// Activation regularisation.
     #[serde(default)]
     pub activity: ActivityConfig,
+    /// How the cross-entropy is computed.
+    #[serde(default)]
+    pub loss: LossConfig,
     /// The topics, where the network has them.
     #[serde(default)]
     pub topics: TopicsConfig,
@@ -375,12 +392,15 @@ impl Config {
             &format!("from 1 to {VERSION}, or another version of bowline"),
         )?;
         check("hidden", (1..=65_536).contains(&self.hidden), &self.hidden, "from 1 to 65536")?;
-        check("layers", (1..=64).contains(&self.layers), &self.layers, "from 1 to 64")?;
+        // Only a network that reads several words at a time can do without a layer.
+        let least = usize::from(self.network.context == 0);
+        check("layers", (least..=64).contains(&self.layers), &self.layers, &format!("from {least} to 64"))?;
         check("init", self.init.is_finite() && self.init > 0.0, &self.init, positive)?;
         let of_classifier = self.classifier_init;
         check("classifier_init", of_classifier.is_finite() && of_classifier >= 0.0, &of_classifier, "of at least 0")?;
         check("keep", self.keep.0 > 0.0 && self.keep.0 <= 1.0, &self.keep.0, "above 0, up to 1 (1 drops nothing)")?;
         check("batch", (1..=65_536).contains(&self.batch), &self.batch, "from 1 to 65536")?;
+        self.validate_shards()?;
         check("unroll", (1..=65_536).contains(&self.unroll), &self.unroll, "from 1 to 65536")?;
         check("epochs", self.epochs >= 1, &self.epochs, "of at least 1")?;
         check("learning_rate", f(self.learning_rate) && self.learning_rate > 0.0, &self.learning_rate, positive)?;
@@ -439,6 +459,25 @@ impl Config {
         check("data.vocab_size", words == 0 || words >= 3, &words, "of at least 3, or 0 to keep all words")
     }
 
+    fn validate_shards(&self) -> Result<()> {
+        let (shards, batch) = (self.shards, self.batch);
+        if shards == 0 || !batch.is_multiple_of(shards) {
+            let problem = format!("{batch} streams (setting `batch`) cannot be divided into {shards} equal shards");
+            let divisors: Vec<String> =
+                (1..=batch).filter(|n| batch.is_multiple_of(*n)).map(|n| n.to_string()).collect();
+            return Err(Error::config(
+                "shards",
+                problem,
+                format!("one of {}, or another `batch`", divisors.join(", ")),
+            ));
+        }
+        if shards > 1 && self.augmented() && self.augment.target != TargetSource::Embedding {
+            let problem = "targets that the truth or a teacher gives are for whole batches";
+            return Err(Error::config("shards", problem, "`shards=1`, or `augment.target=embedding`"));
+        }
+        Ok(())
+    }
+
     fn validate_network(&self) -> Result<()> {
         let network = &self.network;
         if self.model.paper_tied().is_some() && (network.tied || network.bias) {
@@ -480,6 +519,15 @@ impl Config {
         if spec.input.characters.is_some() && self.unit_vectors {
             let problem = "word vectors that come from characters cannot be scaled to length 1";
             return Err(Error::config("unit_vectors", problem, "`unit_vectors=false`"));
+        }
+        let masks_inputs = [self.keep, self.masks.input, self.masks.word].iter().any(|keep| keep.0 < 1.0);
+        if spec.input.context.is_some() && masks_inputs {
+            let problem = "words that are read side by side have no masks";
+            return Err(Error::config("network.context", problem, "0, or `keep`, `masks.input` and `masks.word` at 1"));
+        }
+        if (spec.input.context.is_some() || spec.output.sum_product.is_some()) && self.augmented() {
+            let problem = "the augmented loss is for a softmax over what a network remembers";
+            return Err(Error::config("network.context", problem, "0, or a model without the augmented loss"));
         }
         if spec.output.pointer.is_some() && self.augmented() {
             let problem = "the augmented loss is for a classifier that predicts alone, not for one beside a pointer";
@@ -545,10 +593,29 @@ impl Config {
             let problem = "the true distribution is laid beside windows of one length";
             return Err(Error::config("streams.random_length", problem, "`streams.random_length=false`"));
         }
+        self.validate_sampled()?;
         for (key, weight) in [("activity.ar", self.activity.ar), ("activity.tar", self.activity.tar)] {
             check(key, weight >= 0.0 && weight.is_finite(), &weight, "of at least 0")?;
         }
         Ok(())
+    }
+
+    /// What needs the probabilities of all words, or the gradient of each shard, cannot have a sample.
+    fn validate_sampled(&self) -> Result<()> {
+        let (what, advice) = match () {
+            () if self.loss.sampled == 0 => return Ok(()),
+            () if self.augmented() => ("the augmented loss", "`--model re` or `--model vd-lstm`"),
+            () if self.network.pointer > 0 => ("a pointer", "`network.pointer=0`"),
+            () if self.spec(2).output.mixture.is_some() => ("a mixture of softmaxes", "one softmax"),
+            () if self.network.sum_product > 0 => ("a sum-product network", "`network.sum_product=0`"),
+            () if self.spec(2).input.characters.is_some() => {
+                ("a network that reads characters", "one with word vectors")
+            }
+            () if self.shards > 1 => ("a batch in shards", "`shards=1`"),
+            () => return Ok(()),
+        };
+        let problem = format!("{what} cannot be learned from a sample of the words");
+        Err(Error::config("loss.sampled", problem, format!("{advice}, or `loss.sampled=0`")))
     }
 
     /// Whether this CPU can do what the settings ask for; they may come from another one.

@@ -69,15 +69,21 @@ pub struct NetworkConfig {
     /// Words that a pointer beside the classifier looks back on; 0 for no pointer.
     #[serde(default)]
     pub pointer: usize,
+    /// How many of the last words are read side by side; 0 for the last one alone. Then there may be no layers.
+    #[serde(default)]
+    pub context: usize,
+    /// Powers of the polynomial of each word in a sum-product network; 0 for a softmax.
+    #[serde(default)]
+    pub sum_product: usize,
+    /// How word vectors come from characters; without maps, words have vectors of their own.
+    #[serde(default)]
+    pub characters: CharactersSpec,
     /// Softmaxes that are mixed, each with a projection of its own.
     #[serde(default = "one")]
     pub softmaxes: usize,
     /// Whether the classifier sees the sum of all layers, and not the last one.
     #[serde(default)]
     pub sum_layers: bool,
-    /// How word vectors come from characters; without maps, words have vectors of their own.
-    #[serde(default)]
-    pub characters: CharactersSpec,
 }
 
 fn one() -> usize {
@@ -111,9 +117,11 @@ impl Default for NetworkConfig {
             bias: false,
             topics: false,
             pointer: 0,
+            context: 0,
+            sum_product: 0,
+            characters: CharactersSpec::default(),
             softmaxes: 1,
             sum_layers: false,
-            characters: CharactersSpec::default(),
         }
     }
 }
@@ -167,6 +175,8 @@ impl Config {
         network.softmaxes = spec.softmaxes();
         network.sum_layers = spec.output.sum_layers;
         network.topics = spec.input.topics.is_some();
+        (network.context, network.sum_product) =
+            (spec.input.context.unwrap_or(0), spec.output.sum_product.unwrap_or(0));
         network.characters = spec.input.characters.clone().unwrap_or_default();
         if self.model.paper_tied().is_none() {
             (self.network.tied, self.network.bias) = (spec.output.tied, spec.output.bias);
@@ -222,9 +232,12 @@ impl Config {
         };
         let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
         let bias = self.model.paper_tied().map_or(network.bias, |tied| !tied);
+        let sum_product = (network.sum_product > 0).then_some(network.sum_product);
+        let context = (network.context > 0).then_some(network.context);
         let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
         let mixture = (network.softmaxes != 1).then_some(MixtureSpec { softmaxes: network.softmaxes });
-        let output = OutputSpec { projection, tied, bias, pointer, mixture, sum_layers: network.sum_layers };
-        ModelSpec { vocab, input: InputSpec { width, topics, characters }, layers, output }
+        let sum_layers = network.sum_layers;
+        let output = OutputSpec { projection, tied, bias, pointer, mixture, sum_product, sum_layers };
+        ModelSpec { vocab, input: InputSpec { width, topics, characters, context }, layers, output }
     }
 }

@@ -1,9 +1,9 @@
 //! The paper's settings by network size and corpus (appendix A, and for what it leaves out `docs/paper.md`).
 
 use super::{
-    ActivityConfig, AugmentConfig, CheckpointConfig, Config, DataConfig, FinishConfig, Form, LossRule, ModelKind,
-    NetworkConfig, Precision, Selection, StartConfig, StreamsConfig, TargetGradient, TargetSource, TopicsConfig,
-    Training, VERSION,
+    ActivityConfig, AugmentConfig, CheckpointConfig, Config, DataConfig, FinishConfig, Form, LossConfig, LossRule,
+    ModelKind, NetworkConfig, Precision, Selection, StartConfig, StreamsConfig, TargetGradient, TargetSource,
+    TopicsConfig, Training, VERSION,
 };
 use crate::model::{Dropout, KeepProb};
 use crate::optim::{OptimizerConfig, ScheduleConfig};
@@ -63,6 +63,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         classifier_init: 0.0,
         keep: KeepProb(keep),
         batch: 20,
+        shards: 1,
         unroll: 35,
         epochs,
         second_training_epochs: 0,
@@ -86,6 +87,7 @@ pub fn preset(size: Size, model: ModelKind, data: &str) -> Config {
         schedule: ScheduleConfig::default(),
         streams: StreamsConfig::default(),
         activity: ActivityConfig::default(),
+        loss: LossConfig::default(),
         topics: TopicsConfig::default(),
         data: DataConfig { source: data.to_owned(), ..DataConfig::default() },
         // gamma: the middle of the paper's 0.5 .. 0.8 (PTB) and 1.0 .. 1.5 (WikiText-2)

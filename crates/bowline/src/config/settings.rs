@@ -37,6 +37,7 @@ const GROUPS: [Group; 11] = [
         &[
             ("seed", "decides everything random"),
             ("batch", "streams side by side"),
+            ("shards", "equal groups of streams whose gradients are added in order, so that ranks can share them"),
             ("unroll", "steps of back-propagation through time"),
             ("epochs", "passes over the training text"),
             ("second_training_epochs", "epochs of a second training with the schedule reset; 0 for none"),
@@ -74,6 +75,8 @@ const GROUPS: [Group; 11] = [
             ("network.sum_layers", "let the classifier see the sum of all layers, not the last one"),
             ("network.softmaxes", "softmaxes that are mixed, each with a projection of its own"),
             ("network.topics", "give the network the topics of the last words as features"),
+            ("network.context", "words that are read side by side, instead of by layers that remember; 0 for one"),
+            ("network.sum_product", "powers of each word's polynomial in a sum-product network; 0 for a softmax"),
             ("network.characters.symbols", "rows of the table of characters; rarer characters share one"),
             ("network.characters.length", "characters of a word with its start and end; longer words are cut"),
             ("network.characters.width", "size of a character vector"),
@@ -133,6 +136,7 @@ const GROUPS: [Group; 11] = [
             ("streams.random_length", "windows of random length, as in AWD-LSTM"),
             ("activity.ar", "weight of the mean square of the last layer's output"),
             ("activity.tar", "weight of the mean square of its change from step to step"),
+            ("loss.sampled", "learn from about so many words drawn for each window, and its targets; 0 for all words"),
         ],
     ),
     (
@@ -155,6 +159,7 @@ const GROUPS: [Group; 11] = [
             ("data.vocabulary", "a file with the words to use, one a line"),
             ("data.extend", "add the words of the training text to those of that file"),
             ("data.tokenize", "lower-case the text and split words from punctuation"),
+            ("data.ids", "where the training text's ids are kept: memory, file, or auto (a file above 64 MB of text)"),
             ("data.train_start", "learn from the training text from this word on"),
             ("data.train_words", "and from this many words; 0 for all the rest"),
             ("data.valid_words", "validate on this many words; 0 for all"),

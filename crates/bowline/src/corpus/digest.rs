@@ -12,6 +12,23 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     hex(Sha256::digest(bytes).as_ref())
 }
 
+/// A hash of bytes that come one after the other.
+pub(crate) struct Hasher(Sha256);
+
+impl Hasher {
+    pub fn new() -> Hasher {
+        Hasher(Sha256::new())
+    }
+
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub fn hex(self) -> String {
+        hex(self.0.finalize().as_ref())
+    }
+}
+
 /// The hash of a file, which need not fit into memory.
 pub(crate) fn sha256_of_file(path: &Path) -> io::Result<String> {
     let mut file = files::open(path)?;

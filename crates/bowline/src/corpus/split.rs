@@ -3,17 +3,18 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use super::ids::Ids;
 use super::text::{Text, for_each_word_of_line};
 use crate::vocabulary::{UNK, Vocabulary};
 use crate::{Error, Result};
 
 const LONGER_TEXT: &str = "use a longer text, one sentence a line";
 
-/// A text as the ids of its words, with one `<eos>` per line.
+/// A text as the ids of its words, with one `<eos>` per line. They are in memory; those of a training text may be elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Split {
+pub struct Split<I = Vec<u32>> {
     /// The tokens, in order.
-    pub ids: Vec<u32>,
+    pub ids: I,
     /// How many of them became `<unk>` because the vocabulary lacks the word (not those that are `<unk>` in the text).
     pub unseen: usize,
     /// How many different words these were.
@@ -51,7 +52,7 @@ impl Split {
         let mut unseen = 0;
         let mut unseen_words: HashSet<Box<str>> = HashSet::new();
         let mut stranger = None;
-        let lines = text.for_each_word(tokenize, |line, word| match vocabulary.id(word).or(unk) {
+        let walked = text.for_each_word(tokenize, |line, word| match vocabulary.id(word).or(unk) {
             Some(id) => {
                 if Some(id) == unk && word != UNK {
                     unseen += 1;
@@ -73,7 +74,7 @@ impl Split {
                 "use a text of the model's words, or train with `--vocab-size`, which brings `<unk>`",
             ));
         }
-        let unseen_types = unseen_words.len();
+        let (unseen_types, lines) = (unseen_words.len(), walked?);
         Split { ids, unseen, unseen_types, ..Split::of(text, lines) }.checked(vocabulary)
     }
 
@@ -98,15 +99,20 @@ impl Split {
         }
         Ok(self)
     }
+}
 
-    /// An error if there are fewer than `needed` tokens; `purpose` says what they are needed for, as in "20 streams".
-    pub fn require_tokens(&self, needed: usize, purpose: &str) -> Result<()> {
-        if self.ids.len() < needed {
-            let (part, tokens) = (self.part(), self.ids.len());
-            let problem = format!("{part} is too short: {tokens} tokens, and {purpose} need at least {needed}");
-            return Err(Error::corpus(&self.path, problem, LONGER_TEXT));
+impl<I> Split<I> {
+    /// The same split with other ids.
+    pub(super) fn with<J>(&self, ids: J) -> Split<J> {
+        Split {
+            ids,
+            unseen: self.unseen,
+            unseen_types: self.unseen_types,
+            lines: self.lines,
+            sha256: self.sha256.clone(),
+            path: self.path.clone(),
+            first_line: self.first_line,
         }
-        Ok(())
     }
 
     /// What to call it in a message that starts with its path.
@@ -115,6 +121,43 @@ impl Split {
             1 => "the text".to_owned(),
             first => format!("the part from line {first} to line {}", first + self.lines - 1),
         }
+    }
+}
+
+/// Ids that can be counted.
+pub trait Tokens {
+    /// How many there are.
+    fn tokens(&self) -> usize;
+}
+
+impl Tokens for Vec<u32> {
+    fn tokens(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Tokens for Ids {
+    fn tokens(&self) -> usize {
+        self.len()
+    }
+}
+
+impl<I: Tokens> Split<I> {
+    /// An error if there are fewer than `needed` tokens; `purpose` says what they are needed for, as in "20 streams".
+    pub fn require_tokens(&self, needed: usize, purpose: &str) -> Result<()> {
+        if self.ids.tokens() < needed {
+            let (part, tokens) = (self.part(), self.ids.tokens());
+            let problem = format!("{part} is too short: {tokens} tokens, and {purpose} need at least {needed}");
+            return Err(Error::corpus(&self.path, problem, LONGER_TEXT));
+        }
+        Ok(())
+    }
+}
+
+impl From<Split> for Split<Ids> {
+    fn from(mut split: Split) -> Split<Ids> {
+        let ids = std::mem::take(&mut split.ids);
+        split.with(Ids::Memory(ids))
     }
 }
 

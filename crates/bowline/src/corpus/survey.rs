@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::text::Text;
+use super::text::{IdsIn, Text};
 use super::{SplitName, find_splits, parts};
 use crate::vocabulary::{EOS, UNK};
 use crate::{Error, Result};
@@ -56,30 +56,27 @@ impl Survey {
     pub fn of(path: &Path, tokenize: bool, most: usize) -> Result<Survey> {
         if path.is_dir() {
             let [train, valid, test] = find_splits(path)?;
-            return Ok(Survey::of_texts(
-                &[Text::read(&train)?, Text::read(&valid)?, Text::read(&test)?],
-                tokenize,
-                most,
-            ));
+            let train = Text::open(&train, IdsIn::Auto)?;
+            return Survey::of_texts(&[train, Text::read(&valid)?, Text::read(&test)?], tokenize, most);
         }
         if !path.exists() {
             let advice = "check the path; `ptb`, `wikitext-2` and `demo` are known by name";
             return Err(Error::corpus(path, "there is no such file or folder", advice));
         }
-        let text = Text::read(path)?;
-        Ok(match parts(&text) {
+        let text = Text::open(path, IdsIn::Auto)?;
+        match parts(&text)? {
             Some(parts) => Survey::of_texts(&parts, tokenize, most),
             None => Survey::of_texts(&[text], tokenize, most),
-        })
+        }
     }
 
     /// Looks at three texts in memory.
     pub fn of_strings(texts: [&str; 3], tokenize: bool, most: usize) -> Result<Survey> {
         let [train, valid, test] = texts.map(|text| Text::from_bytes(Path::new("text"), text.into()));
-        Ok(Survey::of_texts(&[train?, valid?, test?], tokenize, most))
+        Survey::of_texts(&[train?, valid?, test?], tokenize, most)
     }
 
-    fn of_texts(texts: &[Text], tokenize: bool, most: usize) -> Survey {
+    fn of_texts(texts: &[Text], tokenize: bool, most: usize) -> Result<Survey> {
         let mut counts: HashMap<Box<str>, u64> = HashMap::new();
         let (mut attached, mut example) = (0, None);
         texts[0].for_each_word(tokenize, |_, word| {
@@ -91,7 +88,7 @@ impl Survey {
                 attached += 1;
                 example.get_or_insert_with(|| word.to_owned());
             }
-        });
+        })?;
         let part = |(text, name): (&Text, &'static str)| {
             let (mut tokens, mut unseen, mut rare, mut different) = (0, 0, 0, HashSet::new());
             let lines = text.for_each_word(tokenize, |_, word| {
@@ -103,19 +100,19 @@ impl Survey {
                     unseen += 1;
                     different.insert(word.to_owned());
                 }
-            });
-            Part { name, lines, tokens, unseen, unseen_types: different.len(), rare }
+            })?;
+            Ok(Part { name, lines, tokens, unseen, unseen_types: different.len(), rare })
         };
         let names = SplitName::ALL.map(SplitName::as_str);
         let parts = match texts {
-            [text] => vec![part((text, "text"))],
-            _ => texts.iter().zip(names).map(part).collect(),
+            [text] => vec![part((text, "text"))?],
+            _ => texts.iter().zip(names).map(part).collect::<Result<_>>()?,
         };
         let words = || counts.iter().filter(|(word, _)| ![EOS, UNK].contains(&&***word));
         let mut frequent: Vec<(String, u64)> = words().map(|(word, &count)| (word.to_string(), count)).collect();
         frequent.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         frequent.truncate(most);
-        Survey {
+        Ok(Survey {
             types: words().count(),
             singletons: words().filter(|&(_, &count)| count == 1).count(),
             has_unk: counts.contains_key(UNK),
@@ -123,7 +120,7 @@ impl Survey {
             attached,
             attached_example: example,
             frequent,
-        }
+        })
     }
 
     /// Tokens of the training part.

@@ -5,8 +5,14 @@ use std::time::Instant;
 
 use super::*;
 
-const PLAIN: CorpusOptions =
-    CorpusOptions { vocab_size: None, min_count: 0, vocabulary: None, extend: false, tokenize: false };
+const PLAIN: CorpusOptions = CorpusOptions {
+    vocab_size: None,
+    min_count: 0,
+    vocabulary: None,
+    extend: false,
+    tokenize: false,
+    ids: IdsIn::Auto,
+};
 
 fn folder(train: &[u8], valid: &[u8], test: &[u8]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -41,13 +47,14 @@ fn a_folder_becomes_ids() {
     let dir = folder(b"the cat sat\nthe dog\n", b"the dog\n", b"cat\n\n");
     let corpus = Corpus::open(dir.path(), PLAIN).unwrap();
     assert_eq!(words(&corpus), ["the", "<eos>", "cat", "sat", "dog"]);
-    assert_eq!(corpus.train.ids, [0, 2, 3, 1, 0, 4, 1]);
+    assert_eq!(*corpus.train_ids().unwrap(), [0, 2, 3, 1, 0, 4, 1]);
     assert_eq!(corpus.valid.ids, [0, 4, 1]);
     assert_eq!(corpus.test.ids, [2, 1, 1]);
     assert_eq!((corpus.test.lines, corpus.test.unseen, corpus.test.first_line), (2, 0, 1));
     assert_eq!(corpus.test.path, dir.path().join("test.txt"));
     assert_eq!(corpus.test.sha256, sha256_hex(b"cat\n\n"));
-    assert_eq!(corpus.split(SplitName::Test), &corpus.test);
+    assert_eq!(corpus.split(SplitName::Test).unwrap(), corpus.test);
+    assert_eq!(Split::<Ids>::from(corpus.split(SplitName::Train).unwrap()), corpus.train);
 }
 
 #[test]
@@ -74,7 +81,7 @@ fn a_limit_leaves_the_rare_words_to_unk_in_train_too() {
     let options = CorpusOptions { vocab_size: Some(4), ..PLAIN };
     let corpus = Corpus::from_texts("a b b c c c\n", "a b c\n", "d c\n", options).unwrap();
     assert_eq!(words(&corpus), ["c", "b", "<eos>", "<unk>"]);
-    assert_eq!(corpus.train.ids, [3, 1, 1, 0, 0, 0, 2]);
+    assert_eq!(*corpus.train_ids().unwrap(), [3, 1, 1, 0, 0, 0, 2]);
     assert_eq!((corpus.train.unseen, corpus.train.unseen_types), (1, 1));
     assert_eq!((corpus.valid.unseen, corpus.test.unseen), (1, 1));
     let error = Corpus::from_texts("a b\n", "a\n", "a\n", CorpusOptions { vocab_size: Some(0), ..PLAIN }).unwrap_err();
@@ -104,7 +111,7 @@ fn a_plain_file_is_split_by_lines_in_order() {
     fs::write(&file, &text).unwrap();
     let corpus = Corpus::open(&file, PLAIN).unwrap();
     let shape = |split: &Split| (split.first_line, split.lines, split.ids.len());
-    assert_eq!(shape(&corpus.train), (1, 20, 60));
+    assert_eq!(shape(&corpus.split(SplitName::Train).unwrap()), (1, 20, 60));
     assert_eq!(shape(&corpus.valid), (21, 2, 6));
     assert_eq!(shape(&corpus.test), (23, 3, 9));
     assert_eq!((corpus.valid.unseen, corpus.test.unseen_types), (2, 3));
@@ -184,8 +191,9 @@ fn check_real(name: &str, words: usize, tokens: [usize; 3], lines: [usize; 3], m
     let corpus = Corpus::from_dir(&dir, PLAIN).unwrap();
     eprintln!("{name} read in {:?}", start.elapsed());
     assert_eq!(corpus.vocabulary.len(), words);
-    let splits = [&corpus.train, &corpus.valid, &corpus.test];
-    assert_eq!(splits.map(|split| split.ids.len()), tokens);
+    assert_eq!(corpus.tokens(), tokens);
+    let splits = SplitName::ALL.map(|name| corpus.split(name).unwrap());
+    let splits = splits.each_ref();
     assert_eq!(splits.map(|split| split.lines), lines);
     assert_eq!(splits.map(|split| (split.unseen, split.unseen_types)), [(0, 0); 3]);
     assert_eq!([0, 1, 2].map(|id| corpus.vocabulary.word(id)), most_frequent);
@@ -227,4 +235,91 @@ fn tokenized_text_hardly_changes_when_tokenized_again() {
     let share = kept as f64 / all as f64;
     eprintln!("{:.3}% of the Penn Treebank's words stay whole", 100.0 * share);
     assert!(share > 0.995, "{share}");
+}
+
+/// Both ways to keep the ids of a training text.
+fn both(path: &Path, options: &CorpusOptions) -> [Result<Corpus>; 2] {
+    [IdsIn::Memory, IdsIn::File].map(|ids| Corpus::open(path, CorpusOptions { ids, ..options.clone() }))
+}
+
+#[test]
+fn a_text_in_its_file_gives_the_same_words_and_ids() {
+    let lines = |first: usize, n: usize| -> String {
+        (first..first + n).map(|i| format!("the {} {}, Word{} x{}\n", i % 7, i % 13, i % 5, i * i % 31)).collect()
+    };
+    let dir = folder(lines(0, 300).as_bytes(), lines(9, 30).as_bytes(), b"the the new x3 <unk>\n\n");
+    let file = dir.path().join("book.text");
+    fs::write(&file, lines(3, 200)).unwrap();
+    let given = Vocabulary::from_list(Path::new("list"), b"Word1\nthe\n,\nabsent\n").unwrap();
+    for path in [dir.path(), &file] {
+        for options in [
+            PLAIN,
+            CorpusOptions { tokenize: true, ..PLAIN },
+            CorpusOptions { vocab_size: Some(9), ..PLAIN },
+            CorpusOptions { min_count: 20, ..PLAIN },
+            CorpusOptions { vocabulary: Some(given.clone()), ..PLAIN },
+            CorpusOptions { vocabulary: Some(given.clone()), extend: true, vocab_size: Some(12), ..PLAIN },
+        ] {
+            let [memory, mut large] = both(path, &options).map(Result::unwrap);
+            assert!(matches!(large.train.ids, Ids::File(_)));
+            assert_eq!(
+                (&memory.vocabulary, memory.vocabulary.counts()),
+                (&large.vocabulary, large.vocabulary.counts())
+            );
+            assert_eq!((&memory.valid, &memory.test), (&large.valid, &large.test));
+            let train = memory.split(SplitName::Train).unwrap();
+            assert_eq!(large.split(SplitName::Train).unwrap(), train, "from the text");
+            large.keep_ids(&dir.path().join("train.ids")).unwrap();
+            assert_eq!(large.split(SplitName::Train).unwrap(), train, "from the file");
+            let mut page = Page::default();
+            for at in [0..5, 3..3, 90..200, train.ids.len() - 4..train.ids.len(), 0..train.ids.len()] {
+                assert_eq!(large.train.ids.read(at.clone(), &mut page).unwrap(), &train.ids[at]);
+            }
+            large.train.ids.cut(10..400);
+            large.train.ids.cut(5..90);
+            assert_eq!(*large.train_ids().unwrap(), train.ids[15..100]);
+        }
+    }
+}
+
+#[test]
+fn a_large_text_without_words_is_refused_as_a_small_one() {
+    for (train, vocab_size) in
+        [(&b"a\na\n"[..], None), (b"\n\n", None), (b"a b\n", Some(0)), (b"a\xFF\n", None), (b"", None)]
+    {
+        let dir = folder(train, b"a\n", b"a\n");
+        let [memory, large] = both(dir.path(), &CorpusOptions { vocab_size, ..PLAIN });
+        assert_eq!(memory.unwrap_err().to_string(), large.unwrap_err().to_string());
+    }
+}
+
+#[test]
+fn a_file_of_ids_is_made_once_and_again_when_it_is_another_texts() {
+    let dir = folder(b"a b\nb c a\n", b"a\n", b"b\n");
+    let path = dir.path().join("train.ids");
+    let open = || {
+        let mut corpus = Corpus::open(dir.path(), CorpusOptions { ids: IdsIn::File, ..PLAIN }).unwrap();
+        corpus.keep_ids(&path).map(|()| corpus.train_ids().map(Cow::into_owned))
+    };
+    let ids = open().unwrap().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(bytes.len(), 152 + 4 * ids.len());
+    // A mark in the ids shows that the file was left as it is.
+    let mut marked = bytes.clone();
+    marked[152..156].copy_from_slice(&ids[1].to_le_bytes());
+    fs::write(&path, &marked).unwrap();
+    assert_eq!(open().unwrap().unwrap()[0], ids[1]);
+    // No word has this id.
+    marked[152] = 99;
+    fs::write(&path, &marked).unwrap();
+    let error = open().unwrap().unwrap_err().to_string();
+    assert!(error.contains("train.ids: the file is damaged: 99 is no id of 4 words"), "{error}");
+    for damaged in [&bytes[..bytes.len() - 1], &[&bytes[..20], b"x", &bytes[21..]].concat(), b""] {
+        fs::write(&path, damaged).unwrap();
+        assert_eq!(open().unwrap().unwrap(), ids);
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    // Another text of the same words and length.
+    fs::write(dir.path().join("train.txt"), "b a\nb c a\n").unwrap();
+    assert_ne!(open().unwrap().unwrap(), ids);
 }

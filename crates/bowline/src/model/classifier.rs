@@ -6,8 +6,10 @@
 use super::gram::{Gram, GramLoss};
 use super::pointer::Outlook;
 use super::question::Question;
+use super::sum_product::SumProduct;
 use crate::compute::Compute;
 use crate::params::Params;
+use crate::spec::ModelSpec;
 use bowline_kernels::loss::{self, Augment, Bias, Loss};
 use bowline_kernels::{Buffer, Into, Isa, Mat, PackedB, Team, elementwise, gemm, gemm_alone, rows_per_job};
 use std::sync::{Mutex, PoisonError};
@@ -16,9 +18,12 @@ use std::sync::{Mutex, PoisonError};
 const BLOCK: usize = 120;
 
 /// Rows whose shares of the bias's gradient are added up first; blocks are multiples of it.
-const BIAS_ROWS: usize = 10;
+pub(super) const BIAS_ROWS: usize = 10;
 
-fn block(rows: usize, team: &Team) -> usize {
+/// Logits that an evaluation has at a time, at most: 64 MB of them.
+const EVALUATED: usize = 16 << 20;
+
+pub(super) fn block(rows: usize, team: &Team) -> usize {
     rows_per_job(rows, team.threads(), BLOCK)
 }
 
@@ -72,6 +77,8 @@ pub struct Classifier {
     answers: Mutex<Vec<Vec<f32>>>,
     /// (T B / BIAS_ROWS, V): shares of the bias's gradient, when there is a bias.
     d_bias: Buffer,
+    /// What the products go through before they are logits, where they do.
+    sum_product: Option<SumProduct>,
     augmented: Augmented,
     gram: Gram,
 }
@@ -123,8 +130,9 @@ pub struct WindowLoss {
 
 impl Classifier {
     /// Room for `rows` words at a time.
-    pub fn new(compute: &Compute, vocab: usize, hidden: usize, rows: usize) -> Classifier {
+    pub fn new(compute: &Compute, spec: &ModelSpec, rows: usize) -> Classifier {
         let (isa, precision) = (compute.isa, compute.precision);
+        let (vocab, hidden) = (spec.vocab, spec.width());
         Classifier {
             isa,
             vocab,
@@ -137,6 +145,7 @@ impl Classifier {
             losses: vec![Loss::default(); rows],
             answers: Mutex::new(Vec::new()),
             d_bias: Buffer::new(),
+            sum_product: SumProduct::new(spec),
             augmented: Augmented {
                 embedding: PackedB::new(isa, precision),
                 embedding_back: PackedB::new(isa, precision),
@@ -169,6 +178,14 @@ impl Classifier {
         }
     }
 
+    /// Products to logits: what a sum-product network makes of them, nothing otherwise.
+    fn link(&self, params: &Params, z: &mut [f32]) {
+        if let Some(sum_product) = &self.sum_product {
+            let polynomials = sum_product.polynomials(params);
+            z.chunks_exact_mut(self.vocab).for_each(|z| polynomials.logits(z));
+        }
+    }
+
     pub(super) fn bias<'a>(&'a self, params: &'a Params) -> Option<Bias<'a>> {
         params.classifier_bias().map(|values| Bias { values, exp: &self.exp_bias, max: self.max_bias })
     }
@@ -187,23 +204,31 @@ impl Classifier {
         let (isa, v, d, n) = (self.isa, self.vocab, self.hidden, temperatures.len());
         let mut logits = std::mem::take(&mut self.logits);
         let bias = self.bias(params);
-        let block = block(targets.len(), team);
-        let jobs = logits.chunks_mut(block * v).zip(h.chunks(block * d));
-        team.for_each(jobs.zip(targets.chunks(block)).zip(nll.chunks_mut(block * n)), |(((z, h), targets), nll)| {
-            gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
-            let mut tempered = Vec::new();
-            for ((z, &target), nll) in z.chunks_exact(v).zip(targets).zip(nll.chunks_exact_mut(n)) {
-                for (nll, &temperature) in nll.iter_mut().zip(temperatures) {
-                    let (z, bias) = if temperature == 1.0 {
-                        (z, bias)
-                    } else {
-                        temper(z, bias, temperature, &mut tempered);
-                        (&tempered[..], None)
-                    };
-                    *nll = loss::minus_log_probability(isa, z, bias, target as usize);
-                }
-            }
-        });
+        // With a large vocabulary the logits of a window are worked on part by part, always in the same memory.
+        let part = (EVALUATED / v / BIAS_ROWS * BIAS_ROWS).max(BIAS_ROWS);
+        for ((h, targets), nll) in h.chunks(part * d).zip(targets.chunks(part)).zip(nll.chunks_mut(part * n)) {
+            let block = block(targets.len(), team);
+            let jobs = logits.chunks_mut(block * v).zip(h.chunks(block * d));
+            team.for_each(
+                jobs.zip(targets.chunks(block)).zip(nll.chunks_mut(block * n)),
+                |(((z, h), targets), nll)| {
+                    gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
+                    self.link(params, &mut z[..targets.len() * v]);
+                    let mut tempered = Vec::new();
+                    for ((z, &target), nll) in z.chunks_exact(v).zip(targets).zip(nll.chunks_exact_mut(n)) {
+                        for (nll, &temperature) in nll.iter_mut().zip(temperatures) {
+                            let (z, bias) = if temperature == 1.0 {
+                                (z, bias)
+                            } else {
+                                temper(z, bias, temperature, &mut tempered);
+                                (&tempered[..], None)
+                            };
+                            *nll = loss::minus_log_probability(isa, z, bias, target as usize);
+                        }
+                    }
+                },
+            );
+        }
         self.logits = logits;
     }
 
@@ -223,6 +248,7 @@ impl Classifier {
                 to.copy_from_slice(&h[question.row * d..][..d]);
             }
             gemm_alone(Mat::new(asked, rows, d), &self.weights, logits, Into::Overwrite);
+            self.link(params, logits);
             for (z, question) in logits.chunks_exact(v).zip(questions) {
                 question.answer(z, bias.map(|bias| bias.values), loss::log_sum(isa, z, bias));
             }
@@ -237,6 +263,7 @@ impl Classifier {
         let block = block(h.len() / d, team);
         team.for_each(out.chunks_mut(block * v).zip(h.chunks(block * d)), |(z, h)| {
             gemm_alone(Mat::new(h, h.len() / d, d), &self.weights, z, Into::Overwrite);
+            self.link(params, z);
             if temperature == 1.0 {
                 return z.chunks_exact_mut(v).for_each(|z| loss::softmax(isa, z, bias));
             }
@@ -288,8 +315,12 @@ impl Classifier {
             d_bias.grow(rows.div_ceil(BIAS_ROWS) * v);
             d_bias.fill(0.0);
         }
+        let mut sum_product = self.sum_product.take();
+        let polynomials = sum_product.as_ref().map(|of| of.polynomials(params));
+        let (sums, ratios) = sum_product.as_mut().map_or((&mut [][..], &mut [][..]), |of| of.room(rows * v));
         let bias = self.bias(params);
         let block = block(rows, team);
+        let sums_and_ratios = or_nothing(sums.chunks_mut(block * v)).zip(or_nothing(ratios.chunks_mut(block * v)));
         let d_bias_blocks = or_nothing(d_bias.chunks_mut(block / BIAS_ROWS * v));
         let jobs = logits[..rows * v]
             .chunks_mut(block * v)
@@ -298,10 +329,15 @@ impl Classifier {
             .zip(targets.chunks(block))
             .zip(losses.chunks_mut(block))
             .zip(d_bias_blocks)
+            .zip(sums_and_ratios)
             .zip((0..rows).step_by(block));
-        team.for_each(jobs, |((((((z, h), d_h), targets), losses), d_bias), first)| {
+        team.for_each(jobs, |(((((((z, h), d_h), targets), losses), d_bias), (sums, ratios)), first)| {
             // z = W h
             gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
+            if let Some(polynomials) = polynomials {
+                sums.copy_from_slice(z);
+                z.chunks_exact_mut(v).for_each(|z| polynomials.logits(z));
+            }
             for (i, ((z, &target), loss)) in z.chunks_exact_mut(v).zip(targets).zip(losses).enumerate() {
                 let d_bias = bias.map(|_| &mut d_bias[i / BIAS_ROWS * v..][..v]);
                 let aug = augment.map(|a| self.target(a, first + i, target, a.gamma * scale));
@@ -318,6 +354,10 @@ impl Classifier {
                     Some(aug) => loss::augmented(isa, z, bias, target as usize, cross, aug, d_bias),
                 };
             }
+            if let Some(polynomials) = polynomials {
+                let rows = z.chunks_exact_mut(v).zip(ratios.chunks_exact_mut(v)).zip(sums.chunks_exact(v));
+                rows.for_each(|((z, ratios), sums)| polynomials.back(sums, z, ratios));
+            }
             // d_h = d_z W
             gemm_alone(Mat::new(z, targets.len(), v), &self.weights_back, d_h, Into::Overwrite);
         });
@@ -325,6 +365,10 @@ impl Classifier {
         let d_logits = Mat::new(&logits[..rows * v], rows, v);
         scratch.pack(team, Mat::new(h, rows, d));
         gemm(team, d_logits.t(), scratch, d_params.classifier_mut(), Into::Overwrite);
+        if let Some(sum_product) = &sum_product {
+            sum_product.backward(team, rows, d_params);
+        }
+        self.sum_product = sum_product;
         if let Some(d_b) = d_params.classifier_bias_mut() {
             elementwise::column_sums(team, isa, &d_bias, d_b);
         }
@@ -507,6 +551,6 @@ pub(super) fn temper(z: &[f32], bias: Option<Bias<'_>>, temperature: f32, out: &
 }
 
 /// The blocks, and when there are no more, empty ones for ever: for a buffer that not every model has.
-fn or_nothing<'a>(blocks: impl Iterator<Item = &'a mut [f32]>) -> impl Iterator<Item = &'a mut [f32]> {
+pub(super) fn or_nothing<'a>(blocks: impl Iterator<Item = &'a mut [f32]>) -> impl Iterator<Item = &'a mut [f32]> {
     blocks.chain(std::iter::repeat_with(|| &mut [][..]))
 }

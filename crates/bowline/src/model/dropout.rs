@@ -7,6 +7,7 @@ use crate::batch::Window;
 use crate::rng::{Purpose, Stream};
 use crate::spec::ModelSpec;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The probability that a unit is **kept**. The paper's "dropout probabilities" are these: 0.7 keeps 70 of 100 units.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -229,6 +230,27 @@ impl Masks {
         if dropout.weights.0 < 1.0 {
             self.draw_weights(dropout.weights, spec, (seed, step));
         }
+    }
+
+    /// Takes the masks of the streams `rows` of `batch`. Those of matrices are of all streams.
+    pub fn take_streams(&mut self, whole: &Masks, spec: &ModelSpec, batch: usize, rows: Range<usize>) {
+        let take = |to: &mut Vec<f32>, from: &[f32], width: usize| {
+            to.clear();
+            for step in from.chunks_exact(batch * width) {
+                to.extend_from_slice(&step[rows.start * width..rows.end * width]);
+            }
+        };
+        take(&mut self.words, &whole.words, 1);
+        take(&mut self.input, &whole.input, spec.input.width);
+        take(&mut self.projection, &whole.projection, spec.projected());
+        for (to, from) in [(&mut self.states, &whole.states), (&mut self.outputs, &whole.outputs)] {
+            to.resize(from.len(), Vec::new());
+            for ((to, from), layer) in to.iter_mut().zip(from).zip(&spec.layers) {
+                take(to, from, layer.units);
+            }
+        }
+        self.weights.clone_from(&whole.weights);
+        self.per_gate = whole.per_gate;
     }
 
     fn draw_words(&mut self, dropout: &Dropout, window: &Window, (seed, step): (u64, u64)) {

@@ -55,6 +55,11 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// The share of one of so many equal shards of a batch.
+    pub(super) fn divided(self, shards: usize) -> Activity {
+        Activity { ar: self.ar / shards as f32, tar: self.tar / shards as f32 }
+    }
+
     fn is_off(&self) -> bool {
         self.ar == 0.0 && self.tar == 0.0
     }

@@ -3,6 +3,7 @@
 pub mod adapt;
 mod characters;
 pub mod classifier;
+mod context;
 pub mod dropout;
 pub mod embedding;
 mod features;
@@ -14,11 +15,15 @@ mod mogrifier;
 mod pointer;
 mod projection;
 pub mod question;
+mod sample;
+mod sampled;
 mod state;
 mod sum;
+mod sum_product;
 
 use crate::batch::Window;
 use crate::compute::Compute;
+use crate::optim::Touched;
 use crate::params::Params;
 use crate::spec::ModelSpec;
 pub use adapt::Adaptation;
@@ -28,6 +33,7 @@ use bowline_kernels::{Buffer, Isa, PackedB, Team};
 use characters::Characters;
 pub use characters::word_vectors;
 pub use classifier::{AugmentedForm, AugmentedLoss, Classifier, WindowLoss, Words};
+use context::Context;
 use dropout::there;
 pub use dropout::{Dropout, KeepProb, Masks, Site, Sites};
 use features::{Features, without_features};
@@ -39,6 +45,8 @@ pub(crate) use pointer::Outlook;
 use pointer::Pointer;
 use projection::Projection;
 pub use question::Question;
+pub use sample::{Sample, Sampler};
+use sampled::Sampled;
 pub use state::{Part, State};
 use sum::Sum;
 
@@ -58,14 +66,17 @@ pub struct Network {
     compute: Compute,
     steps: usize,
     batch: usize,
-    /// (T, B, d): the word vectors, masked.
+    /// (T, B, d): the word vectors, masked; or those of several words side by side.
     inputs: Buffer,
     characters: Option<Characters>,
+    context: Option<Context>,
     features: Option<Features>,
     layers: Vec<Layer>,
     sum: Option<Sum>,
     projection: Option<Projection>,
     classifier: Classifier,
+    /// In the place of the classifier, where the loss is over a sample of the words.
+    sampled: Option<Sampled>,
     pointer: Option<Pointer>,
     mixture: Option<Mixture>,
     /// For the pointer: the classifier's own loss of each word.
@@ -78,7 +89,7 @@ pub struct Network {
 
 /// What a window is read with, besides the weights and the words: the dropout masks and the augmented loss, where there are
 /// any.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Pass<'a> {
     /// The masks of the window.
     pub masks: Option<&'a Masks>,
@@ -86,6 +97,17 @@ pub struct Pass<'a> {
     pub augment: Option<AugmentedLoss>,
     /// What the last layer's activity costs.
     pub activity: Activity,
+    /// The words that the loss is computed over, where it is not the whole vocabulary. No augmented loss, pointer, mixture or
+    /// shards then.
+    pub sample: Option<&'a Sample>,
+    /// The window is one of so many equal shards of a batch, whose loss is the sum of theirs.
+    pub shards: usize,
+}
+
+impl Default for Pass<'_> {
+    fn default() -> Self {
+        Pass { masks: None, augment: None, activity: Activity::default(), sample: None, shards: 1 }
+    }
 }
 
 impl Network {
@@ -98,13 +120,15 @@ impl Network {
         let gradient = if purpose == Use::Train { rows * spec.widest() } else { 0 };
         bowline_kernels::make_room(&compute.team);
         Network {
-            inputs: Buffer::zeros(rows * spec.input.width),
+            inputs: Buffer::zeros(rows * spec.vectors()),
             characters: Characters::new(spec, &compute, rows),
+            context: Context::new(spec),
             features: Features::new(spec, rows),
             layers: (0..spec.layers.len()).map(|l| Layer::new(spec, l, &compute, steps, batch)).collect(),
             sum: Sum::new(spec, &compute, rows),
             projection: Projection::new(spec, &compute, rows),
-            classifier: Classifier::new(&compute, spec.vocab, spec.width(), classified),
+            classifier: Classifier::new(&compute, spec, classified),
+            sampled: None,
             mixture: Mixture::new(spec, &compute, rows),
             pointer: Pointer::new(spec, &compute, rows),
             losses: Vec::new(),
@@ -166,7 +190,14 @@ impl Network {
         if let Some(mixture) = &mut self.mixture {
             mixture.pack(params);
         }
-        self.classifier.pack(&self.compute.team, params, for_backward);
+        if pass.sample.is_none() {
+            self.classifier.pack(&self.compute.team, params, for_backward);
+        }
+    }
+
+    /// The rows of the gradient that the last window touched, where its loss was over a sample of the words.
+    pub fn touched(&self) -> Option<&Touched> {
+        self.sampled.as_ref().map(|sampled| &sampled.touched)
     }
 
     /// Runs the layers over a window, without the classifier; [`Network::hidden`] is what they give.
@@ -181,13 +212,14 @@ impl Network {
             window.batch <= self.batch && window.steps * window.batch <= self.steps * self.batch,
             "the window is larger than the network's room"
         );
-        let d = self.spec.input.width;
-        let x = &mut self.inputs[..shape.0 * shape.1 * d];
-        match &mut self.characters {
-            Some(characters) => characters.forward(params, &window.inputs, pass.masks, x),
-            None => embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x),
+        let (d, rows) = (self.spec.input.width, shape.0 * shape.1);
+        let x = &mut self.inputs[..rows * self.spec.vectors()];
+        let (mut words, pointed, mut parts) = state.split_mut(&self.spec);
+        match (&mut self.characters, &mut self.context, &mut words) {
+            (Some(characters), ..) => characters.forward(params, &window.inputs, pass.masks, x),
+            (_, Some(context), Some(words)) => context.forward(params.embedding(), &window.inputs, words, shape, x),
+            _ => embedding::forward(params.embedding(), &window.inputs, pass.masks, d, x),
         }
-        let (words, pointed, mut parts) = state.split_mut(&self.spec);
         self.read_features(params, window, words);
         for l in 0..self.layers.len() {
             let (of_layer, above) = parts.split_at_mut(self.spec.layers[l].state().len());
@@ -200,16 +232,21 @@ impl Network {
             sum.forward(&self.layers, pass.of_sum(), shape);
         }
         if let Some(projection) = &mut self.projection {
-            let h = last(&self.sum, &self.layers, &self.inputs, shape);
+            let h = last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape);
             projection.forward(params, h, pass.of_projection().output, shape);
         }
         self.add_features(shape);
         if let Some(pointer) = &mut self.pointer {
-            let h = seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
+            let h = seen(
+                &self.features,
+                &self.projection,
+                last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape),
+                shape,
+            );
             pointer.forward(params, &window.inputs, h, pointed, shape);
         }
         if let (Some(mixture), Some(projection)) = (&mut self.mixture, &self.projection) {
-            let h = last(&self.sum, &self.layers, &self.inputs, shape);
+            let h = last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape);
             mixture.forward(params, h, projection.output(shape), shape);
         }
     }
@@ -227,7 +264,12 @@ impl Network {
     fn add_features(&mut self, shape: (usize, usize)) {
         if let Some(features) = &mut self.features {
             let rows = shape.0 * shape.1;
-            let h = seen(&None, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
+            let h = seen(
+                &None,
+                &self.projection,
+                last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape),
+                shape,
+            );
             features.beside_seen(&h[..rows * self.spec.projected()], rows);
         }
     }
@@ -237,9 +279,14 @@ impl Network {
     pub fn hidden(&self, steps: usize, batch: usize) -> &[f32] {
         let shape = (steps, batch);
         if self.mixture.is_some() {
-            return last(&self.sum, &self.layers, &self.inputs, shape);
+            return last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape);
         }
-        seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape)
+        seen(
+            &self.features,
+            &self.projection,
+            last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape),
+            shape,
+        )
     }
 
     /// All that the distribution of the next word is computed from, after every word of the window that was read last,
@@ -254,21 +301,24 @@ impl Network {
 
     /// The outlook of one stream in this state.
     pub fn outlook_of(&self, params: &Params, state: &State) -> Vec<f32> {
-        let h = &self.last_of(state);
-        let seen = self.seen_of(params, state, h);
+        let h = self.last_of(params, state);
+        let seen = self.seen_of(params, state, &h);
         match (&self.pointer, &self.mixture) {
             (Some(pointer), _) => pointer.after(params, state.pointer(&self.spec), &seen),
-            (None, Some(mixture)) => mixture.after(params, h, &seen),
+            (None, Some(mixture)) => mixture.after(params, &h, &seen),
             (None, None) => seen,
         }
     }
 
-    /// What the last layer gave, or all together, of one stream in this state.
-    fn last_of(&self, state: &State) -> Vec<f32> {
+    /// What the last layer gave, or all together, of one stream in this state; without layers, the words side by side.
+    fn last_of(&self, params: &Params, state: &State) -> Vec<f32> {
         let layers = self.spec.layers.len();
+        if let (0, Some(_), Some(words)) = (layers, &self.context, state.parts.first()) {
+            return context::after(params.embedding(), self.spec.input.width, words);
+        }
         let summed = if self.sum.is_some() { layers } else { 1 };
         let mut h = vec![0.0; self.spec.inputs(layers)];
-        for part in (layers - summed..layers).filter_map(|l| state.part(&format!("h_l{l}"))) {
+        for part in (layers.saturating_sub(summed)..layers).filter_map(|l| state.part(&format!("h_l{l}"))) {
             h.iter_mut().zip(&part.values).for_each(|(sum, h)| *sum += h);
         }
         h
@@ -283,8 +333,8 @@ impl Network {
         seen
     }
 
-    /// The loss of a window, `J = (1 / B) sum_{t, b} (CE + alpha KL)` (equations 4 and 8), as sums over its words, and the
-    /// gradient of `J` in `gradient`. The weights must have been given to [`Network::pack`].
+    /// The loss of a window, `J = (1 / B) sum_{t, b} (CE + alpha KL)` (equations 4 and 8; `B` counts the streams of all shards),
+    /// as sums over its words, and the gradient of `J` in `gradient`. The weights must have been given to [`Network::pack`].
     pub fn train(
         &mut self,
         params: &Params,
@@ -314,17 +364,27 @@ impl Network {
             return None;
         }
         let (rows, shape) = (window.inputs.len(), (window.steps, window.batch));
-        let h = seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
+        let h = seen(
+            &self.features,
+            &self.projection,
+            last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape),
+            shape,
+        );
         let outlook = self.pointer.as_ref().map_or(&[][..], |pointer| pointer.outlook(shape));
-        let (scale, augment) = (1.0 / window.batch as f32, pass.augment);
+        let (scale, augment) = (1.0 / (pass.shards * window.batch) as f32, pass.augment);
         let words = Words { h, targets: &window.targets, scale, augment, outlook };
         let d_h = &mut self.d_above[..rows * (self.spec.projected() + self.spec.features())];
-        let mut loss = match &mut self.mixture {
-            Some(mixture) => {
-                let ce = mixture.train(&self.classifier, params, words, (gradient, d_h), &mut self.scratch);
+        let (team, scratch) = (&self.compute.team, &mut self.scratch);
+        let mut loss = match (&mut self.mixture, pass.sample) {
+            (Some(mixture), _) => {
+                let ce = mixture.train(&self.classifier, params, words, (gradient, d_h), scratch);
                 WindowLoss { ce, kl: 0.0 }
             }
-            None => self.classifier.train(&self.compute.team, params, words, d_h, gradient, &mut self.scratch),
+            (None, None) => self.classifier.train(team, params, words, d_h, gradient, scratch),
+            (None, Some(sample)) => {
+                let sampled = self.sampled.get_or_insert_with(|| Sampled::new(&self.compute));
+                sampled.train(team, params, (words, &window.inputs, sample), d_h, gradient, scratch)
+            }
         };
         if let Some(pointer) = &mut self.pointer {
             self.classifier.cross_entropies(rows, &mut self.losses);
@@ -342,7 +402,7 @@ impl Network {
         if let Some(projection) = &self.projection {
             let back = Backward {
                 params,
-                x: last(&self.sum, &self.layers, &self.inputs, shape),
+                x: last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape),
                 masks: pass.of_projection(),
                 shape,
                 d_output: &mut self.d_above[..rows * projected],
@@ -351,7 +411,7 @@ impl Network {
             let d_h = &mut self.d_below[..rows * self.spec.inputs(self.layers.len())];
             projection.backward(back, gradient, d_h, &mut self.scratch);
             if let Some(mixture) = &mut self.mixture {
-                let h = last(&self.sum, &self.layers, &self.inputs, shape);
+                let h = last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape);
                 mixture.prior_backward((params, h, shape), (gradient, d_h), &mut self.scratch);
             }
             std::mem::swap(&mut self.d_above, &mut self.d_below);
@@ -378,12 +438,13 @@ impl Network {
             above[0].backward(back, gradient, d_x, &mut self.scratch);
             std::mem::swap(&mut self.d_above, &mut self.d_below);
         }
-        let d = self.spec.input.width;
-        without_features(&mut self.d_above, rows, self.spec.inputs(0), d);
-        let d_x = &self.d_above[..rows * d];
-        match &mut self.characters {
-            Some(characters) => characters.backward(params, (d_x, pass.masks), gradient, &mut self.scratch),
-            None => embedding::backward(d_x, &window.inputs, pass.masks, d, gradient.embedding_mut()),
+        let (d, vectors) = (self.spec.input.width, self.spec.vectors());
+        without_features(&mut self.d_above, rows, self.spec.inputs(0), vectors);
+        let d_x = &self.d_above[..rows * vectors];
+        match (&mut self.characters, &self.context) {
+            (Some(characters), _) => characters.backward(params, (d_x, pass.masks), gradient, &mut self.scratch),
+            (None, Some(context)) => context.backward(d_x, shape, gradient.embedding_mut()),
+            (None, None) => embedding::backward(d_x, &window.inputs, pass.masks, d, gradient.embedding_mut()),
         }
         Some(loss)
     }
@@ -399,7 +460,12 @@ impl Network {
         let shape = (window.steps, window.batch);
         self.read(params, window, state, None);
         if self.pointer.is_none() && self.mixture.is_none() {
-            let h = seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
+            let h = seen(
+                &self.features,
+                &self.projection,
+                last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape),
+                shape,
+            );
             return self.classifier.answer(&self.compute.team, params, h, questions);
         }
         let mut y = vec![0.0; self.spec.vocab];
@@ -432,7 +498,12 @@ impl Network {
             let outlooks = mixture.outlook(shape);
             return mixture.evaluate((&self.classifier, params), (outlooks, targets), (temperatures, nll));
         }
-        let h = seen(&self.features, &self.projection, last(&self.sum, &self.layers, &self.inputs, shape), shape);
+        let h = seen(
+            &self.features,
+            &self.projection,
+            last(&self.sum, &self.layers, (&self.inputs, self.spec.vectors()), shape),
+            shape,
+        );
         self.classifier.evaluate(&self.compute.team, params, h, targets, temperatures, nll);
         let Some(pointer) = &self.pointer else { return };
         let rows = pointer.outlook(shape).chunks_exact(self.spec.outlook());
@@ -473,11 +544,16 @@ fn seen<'a>(
 }
 
 /// What the last layer gives, or the sum of all, or what is below them.
-fn last<'a>(sum: &'a Option<Sum>, layers: &'a [Layer], inputs: &'a [f32], shape: (usize, usize)) -> &'a [f32] {
+fn last<'a>(
+    sum: &'a Option<Sum>,
+    layers: &'a [Layer],
+    (inputs, width): (&'a [f32], usize),
+    shape: (usize, usize),
+) -> &'a [f32] {
     match (sum, layers.last()) {
         (Some(sum), _) => sum.output(shape),
         (None, Some(layer)) => layer.output(shape),
-        (None, None) => inputs,
+        (None, None) => &inputs[..shape.0 * shape.1 * width],
     }
 }
 
@@ -502,7 +578,7 @@ impl<'a> Pass<'a> {
     }
 
     fn of_one(&self, l: usize, layers: usize) -> LayerMasks<'a> {
-        let activity = if l + 1 == layers { self.activity } else { Activity::default() };
+        let activity = if l + 1 == layers { self.activity.divided(self.shards) } else { Activity::default() };
         let Some(masks) = self.masks else {
             return LayerMasks { activity, apart: activity != Activity::default(), ..LayerMasks::default() };
         };

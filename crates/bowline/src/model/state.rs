@@ -16,7 +16,7 @@ pub struct Part {
 }
 
 /// The state of all layers between two windows: the parts of the lowest layer first ([`LayerSpec::state`]), each without a
-/// mask. Where the model has topics or a pointer, what those remember comes before them.
+/// mask. Where the model has topics, words side by side or a pointer, what those remember comes before them.
 ///
 /// [`LayerSpec::state`]: crate::spec::LayerSpec::state
 #[derive(Clone, Debug, PartialEq)]
@@ -32,11 +32,8 @@ impl State {
             let (names, width) = (layer.state(), layer.units);
             names.iter().map(move |name| Part { name: format!("{name}_l{l}"), width, values: vec![0.0; batch * width] })
         };
-        let words = spec.input.topics.map(|topics| Part {
-            name: WORDS.to_owned(),
-            width: topics.window,
-            values: vec![0.0; batch * topics.window],
-        });
+        let words =
+            spec.remembered().map(|width| Part { name: WORDS.to_owned(), width, values: vec![0.0; batch * width] });
         let pointed = |window: usize| {
             let part =
                 |(name, width): (&str, usize)| Part { name: name.to_owned(), width, values: vec![0.0; batch * width] };
@@ -78,14 +75,30 @@ impl State {
         State { parts: self.parts.iter().map(of).collect() }
     }
 
+    /// Takes the streams from `first` on of another state, as many as there are here.
+    pub fn take_streams(&mut self, whole: &State, first: usize) {
+        for (to, from) in self.parts.iter_mut().zip(&whole.parts) {
+            let some = &from.values[first * to.width..][..to.values.len()];
+            to.values.copy_from_slice(some);
+        }
+    }
+
+    /// The way back: gives the streams from `first` on the states of those in `some`.
+    pub fn put_streams(&mut self, some: &State, first: usize) {
+        for (to, from) in self.parts.iter_mut().zip(&some.parts) {
+            let at = first * to.width;
+            to.values[at..at + from.values.len()].copy_from_slice(&from.values);
+        }
+    }
+
     /// Keeps the first `rows` streams.
     pub fn truncate(&mut self, rows: usize) {
         self.parts.iter_mut().for_each(|part| part.values.truncate(rows * part.width));
     }
 
-    /// The last words, where the model has topics; what the pointer remembers; and the parts of the layers.
+    /// The last words, where they are remembered; what the pointer remembers; and the parts of the layers.
     pub(super) fn split_mut(&mut self, spec: &ModelSpec) -> (Option<&mut Part>, &mut [Part], &mut [Part]) {
-        let (words, rest) = self.parts.split_at_mut(usize::from(spec.input.topics.is_some()));
+        let (words, rest) = self.parts.split_at_mut(usize::from(spec.remembered().is_some()));
         let pointer = if spec.output.pointer.is_some() { pointer::PARTS.len() } else { 0 };
         let (pointer, layers) = rest.split_at_mut(pointer);
         (words.first_mut(), pointer, layers)
@@ -93,7 +106,7 @@ impl State {
 
     /// What the pointer remembers.
     pub(super) fn pointer(&self, spec: &ModelSpec) -> &[Part] {
-        let first = usize::from(spec.input.topics.is_some());
+        let first = usize::from(spec.remembered().is_some());
         if spec.output.pointer.is_some() { &self.parts[first..first + pointer::PARTS.len()] } else { &[] }
     }
 

@@ -36,6 +36,7 @@ pub struct ModelCard {
 fn layers(spec: &ModelSpec) -> String {
     let name = |layer: &LayerSpec| layer.unit.title();
     match &spec.layers[..] {
+        [] => format!("the last {} words side by side", spec.input.context.unwrap_or(1)),
         [one] => format!("one {} layer of {} units", name(one), grouped(one.units)),
         [first, rest @ ..] if rest.iter().all(|layer| layer == first) => {
             format!("{} {} layers of {} units", spec.layers.len(), name(first), grouped(first.units))

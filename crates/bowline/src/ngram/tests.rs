@@ -148,7 +148,7 @@ fn probabilities_sum_to_one_after_seen_and_unseen_contexts() {
     let corpus = demo_corpus();
     let (vocab, eos) = (corpus.vocabulary.len(), corpus.vocabulary.eos());
     for order in [1, 2, 5, 9] {
-        let (model, discounts) = NgramModel::train(&corpus.train.ids, vocab, eos, order).unwrap();
+        let (model, discounts) = NgramModel::train(&corpus.train_ids().unwrap(), vocab, eos, order).unwrap();
         assert_eq!((model.order(), model.vocab(), discounts.len()), (order, vocab, order));
         let mut out = vec![0.0; vocab];
         let mut dice = Dice(7);
@@ -156,7 +156,7 @@ fn probabilities_sum_to_one_after_seen_and_unseen_contexts() {
             let context: Vec<u32> = match turn % 3 {
                 0 => {
                     let at = dice.below(corpus.train.ids.len() - 12);
-                    corpus.train.ids[at..at + 12].to_vec()
+                    corpus.train_ids().unwrap()[at..at + 12].to_vec()
                 }
                 1 => {
                     let at = dice.below(corpus.test.ids.len() - 12);
@@ -181,7 +181,7 @@ fn probabilities_sum_to_one_after_seen_and_unseen_contexts() {
 fn reading_word_by_word_gives_the_same_as_a_context_at_a_time() {
     let corpus = demo_corpus();
     let eos = corpus.vocabulary.eos();
-    let (model, _) = NgramModel::train(&corpus.train.ids, corpus.vocabulary.len(), eos, 4).unwrap();
+    let (model, _) = NgramModel::train(&corpus.train_ids().unwrap(), corpus.vocabulary.len(), eos, 4).unwrap();
     let ids = &corpus.test.ids[..2000];
     let nll = model.nll(ids);
     assert_eq!(nll.len(), ids.len() - 1);

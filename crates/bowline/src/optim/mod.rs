@@ -2,9 +2,12 @@
 
 mod optimizer;
 mod schedule;
+mod touched;
 
 pub use optimizer::{Optimizer, OptimizerConfig, OptimizerKind, Slot, average_all, begins_to_average, slot_names};
 pub use schedule::{Place, Schedule, ScheduleConfig, ScheduleKind};
+pub use touched::Touched;
+pub(crate) use touched::each_row;
 
 use crate::compute::Compute;
 use crate::params::Params;
@@ -49,6 +52,11 @@ pub fn average(compute: &Compute, mean: &mut Params, params: &Params, step: u64,
 /// The Euclidean norm of all gradients together.
 pub fn global_norm(compute: &Compute, gradient: &Params) -> f64 {
     elementwise::squared_norm(&compute.team, compute.isa, gradient.data()).sqrt()
+}
+
+/// The same of a gradient of which these rows were touched, where that is known.
+pub fn norm_touched(compute: &Compute, gradient: &Params, touched: Option<&Touched>) -> f64 {
+    touched.map_or_else(|| global_norm(compute, gradient), |touched| touched.norm(compute, gradient))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Optimisers, and what they remember of each weight.
 
-use super::Rule;
+use super::{Rule, Touched};
 use crate::compute::Compute;
 use crate::params::Params;
 use bowline_kernels::elementwise;
@@ -84,6 +84,22 @@ impl Optimizer {
     /// The same, to be restored.
     pub fn slots_mut(&mut self) -> &mut [Slot] {
         &mut self.slots
+    }
+
+    /// [`Optimizer::step`] with a gradient of which these rows were touched: it moves them alone where that is enough.
+    pub fn step_touched(
+        &mut self,
+        compute: &Compute,
+        params: &mut Params,
+        (gradient, touched): (&Params, Option<&Touched>),
+        norm: f64,
+        (rule, t): (Rule, u64),
+    ) {
+        let descent = self.config.kind != OptimizerKind::Adam;
+        match touched.filter(|touched| descent && touched.suffices(&rule, params)) {
+            Some(touched) => touched.step(compute, params, gradient, norm, rule),
+            None => self.step(compute, params, gradient, norm, (rule, t)),
+        }
     }
 
     /// Step `t` of it, counted from 1. `norm` is that of the gradient, which the caller has found finite.

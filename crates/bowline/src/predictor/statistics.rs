@@ -3,8 +3,9 @@
 //! `r = sqrt(mean g^2)`, weight by weight, over windows of the training text read in 20 streams that start at 20 places of
 //! it. It depends on the model and on that text alone, so it is computed once and kept beside the model.
 
-use crate::batch::{Streams, Window};
+use crate::batch::{Ahead, Streams, Window};
 use crate::compute::Compute;
+use crate::corpus::Ids;
 use crate::error::Result;
 use crate::model::{Network, Pass, State, Use};
 use crate::params::Params;
@@ -37,32 +38,32 @@ impl GradientScale {
     /// Looks at the training text. `watch` hears the share that is done, and stops it by saying false.
     pub fn compute(
         params: &Params,
-        train: &[u32],
+        train: &Ids,
         team: Arc<Team>,
         isa: Isa,
         watch: &mut dyn FnMut(f64) -> bool,
-    ) -> Option<GradientScale> {
+    ) -> Result<Option<GradientScale>> {
         let spec = params.spec();
         // A short text has fewer streams, so that each has a few windows.
         let streams = STREAMS.min(train.len() / (4 * STEPS)).max(1);
-        let text = Streams::new(train, streams, STEPS);
+        let text = Streams::of(train, streams, STEPS);
         let mut network = Network::new(spec, Compute::new(team, isa), Use::Train, STEPS, streams);
         network.pack(params, Use::Train);
         let mut state = State::zeros(spec, streams);
         let (mut gradient, mut r) = (Params::zeros(spec), Params::zeros(spec));
-        let mut window = Window::default();
+        let (mut window, mut ahead) = (Window::default(), Ahead::default());
         let windows = text.windows().min(WINDOWS);
         for i in 0..windows {
             if !watch(i as f64 / windows as f64) {
-                return None;
+                return Ok(None);
             }
-            text.read(i, &mut window);
+            text.read_ahead(i, &mut window, &mut ahead)?;
             network.train(params, &window, &mut state, Pass::default(), &mut gradient);
             r.data_mut().iter_mut().zip(gradient.data()).for_each(|(sum, g)| *sum += g * g);
         }
         let n = windows.max(1) as f32;
         r.data_mut().iter_mut().for_each(|sum| *sum = (*sum / n).sqrt());
-        Some(GradientScale { r })
+        Ok(Some(GradientScale { r }))
     }
 
     /// Writes it into the model's folder.

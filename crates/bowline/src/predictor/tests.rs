@@ -40,7 +40,8 @@ fn params(seed: u64, tied: bool) -> Params {
 
 fn source(threads: usize, tied: bool) -> Source {
     let (params, team, isa) = (params(1, tied), Arc::new(Team::new(threads)), Isa::detect());
-    let scale = GradientScale::compute(&params, &corpus().train.ids[..2000], Arc::clone(&team), isa, &mut |_| true);
+    let ids = corpus().train_ids().unwrap()[..2000].to_vec().into();
+    let scale = GradientScale::compute(&params, &ids, Arc::clone(&team), isa, &mut |_| true).unwrap();
     Source { params: Arc::new(params), team, isa, scale: scale.map(Arc::new) }
 }
 

@@ -6,7 +6,7 @@
 
 use super::folder::RunFolder;
 use crate::config::{Config, Training};
-use crate::corpus::{Corpus, Split};
+use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 use crate::model::{Part, State};
 use crate::optim::{Optimizer, slot_names};
@@ -105,8 +105,9 @@ const CONFIG: &str = "bowline.config";
 
 /// Settings that may change between two sessions of a run: they change none of its results. What is at another path is
 /// still known by its hash.
-const FREE: [&str; 6] = [
+pub(super) const FREE: [&str; 7] = [
     "data.source",
+    "data.ids",
     "augment.teachers",
     "start.model",
     "checkpoint.every_seconds",
@@ -125,10 +126,20 @@ pub(super) struct Made<'a> {
 
 /// Writes a checkpoint; the one before it is kept.
 pub(super) fn save(folder: &RunFolder, config: &Config, made: &Made<'_>) -> Result<()> {
-    let Made { params, average, optimizer, state, position } = *made;
     let path = folder.last_checkpoint();
+    file(&path, config, made)?.save_keeping_previous(&path, folder.previous_checkpoint()).map(|_| ())
+}
+
+/// The bytes of a checkpoint, for another process.
+pub(super) fn to_bytes(folder: &RunFolder, config: &Config, made: &Made<'_>) -> Result<Vec<u8>> {
+    let path = folder.last_checkpoint();
+    file(&path, config, made)?.to_bytes(&path)
+}
+
+fn file<'a>(path: &Path, config: &Config, made: &Made<'a>) -> Result<TensorFileWriter<'a>> {
+    let Made { params, average, optimizer, state, position } = *made;
     let position = serde_json::to_string(position)
-        .map_err(|e| Error::run(&path, format!("the position cannot be written: {e}"), "report this"))?;
+        .map_err(|e| Error::run(path, format!("the position cannot be written: {e}"), "report this"))?;
     let mut file = TensorFileWriter::new();
     file.metadata(POSITION, position);
     file.metadata(CONFIG, config.to_toml()?);
@@ -149,7 +160,7 @@ pub(super) fn save(folder: &RunFolder, config: &Config, made: &Made<'_>) -> Resu
     for part in &state.parts {
         file.tensor(in_state(part), &[part.values.len() / part.width, part.width], &part.values);
     }
-    file.save_keeping_previous(&path, folder.previous_checkpoint()).map(|_| ())
+    Ok(file)
 }
 
 /// What the tensors of the running mean are called.
@@ -189,62 +200,87 @@ pub(super) fn restore(
     }
     let newest = atomic::read_newest(&last, &previous, |path| {
         let file = TensorFile::read(path, ContentHash::Required)?;
-        let text: String = file.value(POSITION)?;
-        let position: Position = serde_json::from_str(&text).map_err(|e| {
-            Error::model(path, POSITION, e.to_string(), "use the version of the program that wrote this checkpoint")
-        })?;
-        if let Some(then) = file.metadata().get(CONFIG)
-            && let Some(error) = other_settings(folder, path, config, then)?
-        {
-            return Ok(Err(error));
-        }
-        // Asked before the shapes, which follow from the text: it is the cause, they are the symptom.
-        let splits = [&corpus.train, &corpus.valid, &corpus.test];
-        if let Some((_, split)) = position.data_sha256.iter().zip(splits).find(|(sha256, s)| **sha256 != s.sha256) {
-            return Ok(Err(other_text(folder, split)));
-        }
-        if position.first_epoch == 0 || position.epoch < position.first_epoch {
-            let problem = format!("epoch {} of a training that begins with {}", position.epoch, position.first_epoch);
-            return Err(Error::model(path, POSITION, problem, "use the checkpoint as this program wrote it"));
-        }
-        let layout = spec.layout();
-        let tensors = layout.tensors();
-        let averages = config.average > 0.0 || position.averages_since.is_some();
-        let slots = slot_names(&config.optimizer).iter().copied().chain(averages.then_some(AVERAGE));
-        let besides: Vec<(String, &Tensor)> =
-            slots.flat_map(|what| tensors.iter().map(move |tensor| (within(what, tensor), tensor))).collect();
-        let mut state = State::zeros(spec, config.batch);
-        let in_state: Vec<(String, [usize; 2])> =
-            state.parts.iter().map(|part| (in_state(part), [config.batch, part.width])).collect();
-        let with_weights = Params::besides(spec);
-        file.expect_exactly(
-            tensors
-                .iter()
-                .map(|t| (t.name.as_str(), &t.shape[..]))
-                .chain(besides.iter().map(|(name, t)| (name.as_str(), &t.shape[..])))
-                .chain(in_state.iter().map(|(name, shape)| (name.as_str(), &shape[..])))
-                .chain(with_weights.iter().map(|(name, shape)| (*name, &shape[..]))),
-        )?;
-        let mut params = Params::zeros(spec);
-        params.read_besides(path, &file)?;
-        let mut average = averages.then(|| params.zeros_like());
-        let mut optimizer = Optimizer::new(&config.optimizer, &params);
-        for tensor in tensors {
-            file.copy_to(&tensor.name, &mut params.data_mut()[tensor.range()])?;
-        }
-        let slots = optimizer.slots_mut().iter_mut().map(|slot| (slot.name, &mut slot.values));
-        for (what, values) in slots.chain(average.as_mut().map(|average| (AVERAGE, average))) {
-            for tensor in tensors {
-                file.copy_to(&within(what, tensor), &mut values.data_mut()[tensor.range()])?;
-            }
-        }
-        for (part, (name, _)) in state.parts.iter_mut().zip(&in_state) {
-            file.copy_to(name, &mut part.values)?;
-        }
-        Ok(Ok((params, average, optimizer, state, position)))
+        of_file(&file, (folder, path), spec, config, corpus)
     })?;
-    let (params, average, optimizer, state, position) = newest.value?;
-    Ok(Some(Restored { params, average, optimizer, state, position, passed_over: newest.passed_over }))
+    Ok(Some(Restored { passed_over: newest.passed_over, ..newest.value? }))
+}
+
+/// What another process has made so far, and its settings.
+pub(super) fn from_bytes(folder: &RunFolder, bytes: Vec<u8>) -> Result<(TensorFile, Config)> {
+    let file = TensorFile::parse(folder.last_checkpoint(), bytes, ContentHash::Required)?;
+    let config = toml::from_str(&file.value::<String>(CONFIG)?).map_err(|e| {
+        Error::ranks(format!("rank 0 sent settings that cannot be read: {e}"), "the same program on every machine")
+    })?;
+    Ok((file, config))
+}
+
+/// What is in the checkpoint that another process has sent.
+pub(super) fn received(folder: &RunFolder, file: &TensorFile, config: &Config, corpus: &Corpus) -> Result<Restored> {
+    of_file(file, (folder, &folder.last_checkpoint()), &config.spec(corpus.vocabulary.len()), config, corpus)?
+}
+
+/// What is in a checkpoint. The inner error is one that an older checkpoint would not help against.
+fn of_file(
+    file: &TensorFile,
+    (folder, path): (&RunFolder, &Path),
+    spec: &ModelSpec,
+    config: &Config,
+    corpus: &Corpus,
+) -> Result<Result<Restored>> {
+    let text: String = file.value(POSITION)?;
+    let position: Position = serde_json::from_str(&text).map_err(|e| {
+        Error::model(path, POSITION, e.to_string(), "use the version of the program that wrote this checkpoint")
+    })?;
+    if let Some(then) = file.metadata().get(CONFIG)
+        && let Some(error) = other_settings(folder, path, config, then)?
+    {
+        return Ok(Err(error));
+    }
+    // Asked before the shapes, which follow from the text: it is the cause, they are the symptom.
+    let paths = [&corpus.train.path, &corpus.valid.path, &corpus.test.path];
+    let hashes = position.data_sha256.iter().zip(corpus.sha256());
+    if let Some((_, path)) = hashes.zip(paths).find(|((then, now), _)| *then != now) {
+        return Ok(Err(other_text(folder, path)));
+    }
+    if position.first_epoch == 0 || position.epoch < position.first_epoch {
+        let problem = format!("epoch {} of a training that begins with {}", position.epoch, position.first_epoch);
+        return Err(Error::model(path, POSITION, problem, "use the checkpoint as this program wrote it"));
+    }
+    let layout = spec.layout();
+    let tensors = layout.tensors();
+    let averages = config.average > 0.0 || position.averages_since.is_some();
+    let slots = slot_names(&config.optimizer).iter().copied().chain(averages.then_some(AVERAGE));
+    let besides: Vec<(String, &Tensor)> =
+        slots.flat_map(|what| tensors.iter().map(move |tensor| (within(what, tensor), tensor))).collect();
+    let mut state = State::zeros(spec, config.batch);
+    let in_state: Vec<(String, [usize; 2])> =
+        state.parts.iter().map(|part| (in_state(part), [config.batch, part.width])).collect();
+    let with_weights = Params::besides(spec);
+    file.expect_exactly(
+        tensors
+            .iter()
+            .map(|t| (t.name.as_str(), &t.shape[..]))
+            .chain(besides.iter().map(|(name, t)| (name.as_str(), &t.shape[..])))
+            .chain(in_state.iter().map(|(name, shape)| (name.as_str(), &shape[..])))
+            .chain(with_weights.iter().map(|(name, shape)| (*name, &shape[..]))),
+    )?;
+    let mut params = Params::zeros(spec);
+    params.read_besides(path, file)?;
+    let mut average = averages.then(|| params.zeros_like());
+    let mut optimizer = Optimizer::new(&config.optimizer, &params);
+    for tensor in tensors {
+        file.copy_to(&tensor.name, &mut params.data_mut()[tensor.range()])?;
+    }
+    let slots = optimizer.slots_mut().iter_mut().map(|slot| (slot.name, &mut slot.values));
+    for (what, values) in slots.chain(average.as_mut().map(|average| (AVERAGE, average))) {
+        for tensor in tensors {
+            file.copy_to(&within(what, tensor), &mut values.data_mut()[tensor.range()])?;
+        }
+    }
+    for (part, (name, _)) in state.parts.iter_mut().zip(&in_state) {
+        file.copy_to(name, &mut part.values)?;
+    }
+    Ok(Ok(Restored { params, average, optimizer, state, position, passed_over: None }))
 }
 
 /// The settings of the newest checkpoint that is whole.
@@ -257,8 +293,8 @@ pub(super) fn settings(folder: &RunFolder) -> Result<Option<String>> {
     atomic::read_newest(&last, &previous, read).map(|newest| newest.value)
 }
 
-fn other_text(folder: &RunFolder, split: &Split) -> Error {
-    let problem = format!("the text has changed since the run began ({})", split.path.display());
+fn other_text(folder: &RunFolder, path: &Path) -> Error {
+    let problem = format!("the text has changed since the run began ({})", path.display());
     Error::run(folder.dir(), problem, "restore the old text, or start a new run")
 }
 

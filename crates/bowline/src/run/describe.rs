@@ -4,7 +4,7 @@ use super::checkpoint::Best;
 use crate::config::{
     AugmentConfig, Config, DataConfig, Form, LossRule, Size, TargetGradient, TargetSource, Training, preset,
 };
-use crate::corpus::Corpus;
+use crate::corpus::{Corpus, Page};
 use crate::model_folder::ModelCard;
 use crate::wording::percent;
 use std::path::Path;
@@ -97,9 +97,13 @@ fn augmented(augment: &AugmentConfig) -> String {
     format!("{form}, tau {}, {weight}, {target}{begin}", augment.tau)
 }
 
+/// Words in which the first sentence is looked for.
+const FIRST: usize = 1000;
+
 /// The first words of the training text.
 pub(super) fn example(corpus: &Corpus) -> String {
-    let ids = &corpus.train.ids;
+    let (ids, mut page) = (&corpus.train.ids, Page::default());
+    let Ok(ids) = ids.read(0..ids.len().min(FIRST), &mut page) else { return String::new() };
     let words: Vec<&str> = ids
         .split(|&id| id == corpus.vocabulary.eos())
         .find(|sentence| !sentence.is_empty())

@@ -124,7 +124,7 @@ fn scale(
     let Some(params) = model.params() else { return Ok(None) };
     let (team, isa) = (Arc::clone(&compute.team), compute.isa);
     let mut show = |share| show("gradients on the training text", share);
-    let Some(scale) = GradientScale::compute(params, &corpus.train.ids, team, isa, &mut show) else { return Ok(None) };
+    let Some(scale) = GradientScale::compute(params, &corpus.train.ids, team, isa, &mut show)? else { return Ok(None) };
     scale.save(&model.folder, &model.mark(), &corpus.train.sha256)?;
     Ok(Some(Arc::new(scale)))
 }

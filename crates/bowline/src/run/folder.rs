@@ -53,6 +53,11 @@ impl RunFolder {
         self.dir.join("tensorboard")
     }
 
+    /// The ids of the training text, where it is too large for memory.
+    pub fn ids(&self) -> PathBuf {
+        self.dir.join("train.ids")
+    }
+
     /// The newest checkpoint.
     pub fn last_checkpoint(&self) -> PathBuf {
         self.checkpoints().join("last.safetensors")

@@ -30,6 +30,10 @@ fn check(model: &LoadedModel, spec: &ModelSpec, vocabulary: &Vocabulary) -> Resu
         let problem = format!("it is made of {old:?}, and the run of {spec:?}");
         return Err(Error::model(&model.folder, "network", problem, "no settings of the network beside `--init`"));
     }
+    if old.input.characters.is_some() {
+        let problem = "it reads characters, and its symbols are those of the words of its own text";
+        return Err(Error::model(&model.folder, "network", problem, "a model whose words have vectors of their own"));
+    }
     let at = |id: usize| (id < vocabulary.len()).then(|| vocabulary.word(id as u32));
     if let Some((id, word)) = model.vocabulary.words().enumerate().find(|(id, word)| at(*id) != Some(*word)) {
         let problem = format!("its word {id} is `{word}`, that of the run {}", at(id).unwrap_or("none"));

@@ -156,7 +156,7 @@ pub(super) fn estimate(
     let vocabulary = &corpus.vocabulary;
     let (order, prune) = (config.order, &config.prune);
     let (model, discounts) =
-        NgramModel::train_pruned(&corpus.train.ids, vocabulary.len(), vocabulary.eos(), order, prune)?;
+        NgramModel::train_pruned(&corpus.train_ids()?, vocabulary.len(), vocabulary.eos(), order, prune)?;
     let seconds = begin.elapsed().as_secs_f64();
     let splits = [&corpus.valid, &corpus.test];
     let nll = splits.map(|split| model.nll(&split.ids));
@@ -212,7 +212,7 @@ fn build(
         log.sync().map(drop)
     };
     let machine = format!("1 thread, {}, {}", session.isa.name(), model_name());
-    let words = [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.ids.len());
+    let words = corpus.tokens();
     emit(
         Event::Start {
             time,
@@ -234,7 +234,9 @@ fn build(
     if let Some(text) = fallback_notice(&estimate.discounts) {
         watch.notice(&text);
     }
-    let train = score(corpus, &corpus.train.ids, &model.nll(&corpus.train.ids));
+    let ids = corpus.train_ids()?;
+    let train = score(corpus, &ids, &model.nll(&ids));
+    drop(ids);
     let [valid, test] = estimate.scores;
     let curve = vec![CurvePoint { epoch: 1, train: train.perplexity, valid: valid.perplexity, learning_rate: 0.0 }];
     let weights_sha256 = estimate.save(config, corpus)?;

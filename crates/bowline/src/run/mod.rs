@@ -6,9 +6,11 @@
 //! checkpoints/     last.safetensors and the one before it
 //! best/            the model with the best validation perplexity
 //! summary.json     the result, when the run is over
+//! train.ids        the words of a large training text, by their numbers; made again if missing
 //! tensorboard/     the curves for TensorBoard, where they were asked for
 //! ```
 
+mod agree;
 mod branch;
 mod checkpoint;
 mod clock;
@@ -22,13 +24,16 @@ mod kneser_ney;
 mod log;
 mod memory;
 mod own_text;
+pub mod ranks;
 mod rewrite;
 mod setup;
+mod shards;
 mod summary;
 mod teacher;
 mod train;
 mod true_targets;
 
+pub use agree::{all_can, common_isa};
 pub use branch::{branch, branch_as};
 pub(crate) use checkpoint::infinite_if_null;
 pub use checkpoint::{Best, CurvePoint, Position};
@@ -38,7 +43,7 @@ pub use kneser_ney::{DEFAULT_ORDER, NgramConfig, start_ngram};
 pub use own_text::{OwnText, recorded_isa};
 pub(crate) use rewrite::rewrite;
 pub use summary::{Summary, Timing};
-pub use train::{Outcome, Session, Watch, resume, start};
+pub use train::{Outcome, Session, Watch, resume, resume_among, start, start_among};
 
 use crate::config::{Config, DataConfig};
 use crate::corpus::{Corpus, CorpusOptions};
@@ -76,7 +81,7 @@ pub fn open_corpus(config: &DataConfig) -> Result<Corpus> {
     let ids = &mut corpus.train.ids;
     if let Some((_, half)) = data::half(&config.source) {
         let middle = ids.len() / 2;
-        *ids = if half == 0 { ids[..middle].to_vec() } else { ids[middle..].to_vec() };
+        ids.cut(if half == 0 { 0..middle } else { middle..ids.len() });
     }
     let end = if config.train_words == 0 { ids.len() } else { config.train_start.saturating_add(config.train_words) };
     if end > ids.len() || config.train_start >= end {
@@ -84,8 +89,7 @@ pub fn open_corpus(config: &DataConfig) -> Result<Corpus> {
         let problem = format!("words {first} to {end} are asked for, and the training text has {words}");
         return Err(Error::config("data.train_words", problem, "a piece that lies within the text, or 0 for all"));
     }
-    ids.truncate(end);
-    ids.drain(..config.train_start);
+    ids.cut(config.train_start..end);
     if config.valid_words > 0 {
         corpus.valid.ids.truncate(config.valid_words);
     }
@@ -107,6 +111,7 @@ fn open_whole(config: &DataConfig) -> Result<Corpus> {
         vocabulary,
         extend: config.extend,
         tokenize: config.tokenize,
+        ids: config.ids,
     };
     if config.source == "demo" {
         let splits = demo::splits(demo::DEFAULT_SEED);
@@ -147,10 +152,11 @@ mod tests {
     #[test]
     fn a_piece_of_a_text_has_the_vocabulary_of_the_whole() {
         let (whole, piece) = (demo(0, 0, 0).unwrap(), demo(700, 2_000, 300).unwrap());
-        assert_eq!(piece.train.ids, whole.train.ids[700..2_700]);
+        let whole_ids = whole.train_ids().unwrap();
+        assert_eq!(*piece.train_ids().unwrap(), whole_ids[700..2_700]);
         assert_eq!(piece.valid.ids, whole.valid.ids[..300]);
-        assert_eq!((piece.test, piece.vocabulary), (whole.test, whole.vocabulary));
-        assert_eq!(demo(700, 0, 0).unwrap().train.ids, whole.train.ids[700..]);
+        assert_eq!(*demo(700, 0, 0).unwrap().train_ids().unwrap(), whole_ids[700..]);
+        assert_eq!((&piece.test, &piece.vocabulary), (&whole.test, &whole.vocabulary));
     }
 
     #[test]

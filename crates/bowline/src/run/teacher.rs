@@ -6,10 +6,10 @@
 //! the text alone. When a run is resumed in the middle of an epoch, they read its beginning again.
 
 use super::setup;
-use crate::batch::{Streams, Window};
+use crate::batch::{Ahead, Streams, Window};
 use crate::compute::Compute;
 use crate::config::{Config, TargetSource};
-use crate::corpus::Corpus;
+use crate::corpus::{Corpus, Ids};
 use crate::error::{Error, Result};
 use crate::loaded_model::LoadedModel;
 use crate::model::{Network, State, Use};
@@ -25,6 +25,7 @@ pub(super) struct Teachers {
     /// The epoch whose windows they are reading, and the next of them.
     next: (u32, usize),
     window: Window,
+    ahead: Ahead,
     /// (T, B, V): what one of several says.
     room: Vec<f32>,
 }
@@ -95,29 +96,30 @@ impl Teachers {
         };
         let all = load(config, &corpus.vocabulary)?.into_iter().map(teacher).collect::<Result<Vec<Teacher>>>()?;
         let tau = config.augment.tau;
-        let teachers = Teachers { all, tau, next: (0, 0), window: Window::default(), room: Vec::new() };
+        let (window, ahead) = Default::default();
+        let teachers = Teachers { all, tau, next: (0, 0), window, ahead, room: Vec::new() };
         Ok((!teachers.all.is_empty()).then_some(teachers))
     }
 
     /// Writes `y~` of each word of an epoch's window to `out`, (T, B, V). False if asked to stop before: then nothing is there.
     pub(super) fn fill(
         &mut self,
-        streams: &Streams<'_>,
+        streams: &Streams<'_, Ids>,
         (epoch, index): (u32, usize),
         out: &mut [f32],
         stop: &dyn Fn() -> bool,
-    ) -> bool {
+    ) -> Result<bool> {
         if self.next.0 != epoch || self.next.1 > index {
             self.all.iter_mut().for_each(|teacher| teacher.state.reset());
             self.next = (epoch, 0);
         }
         while self.next.1 < index {
             if stop() {
-                return false;
+                return Ok(false);
             }
-            self.read(streams);
+            self.read(streams)?;
         }
-        self.read(streams);
+        self.read(streams)?;
         let shape = (self.window.steps, self.window.batch);
         let share = 1.0 / self.all.len() as f32;
         for (i, teacher) in self.all.iter().enumerate() {
@@ -132,16 +134,17 @@ impl Teachers {
         if self.all.len() > 1 {
             out.iter_mut().for_each(|y| *y *= share);
         }
-        true
+        Ok(true)
     }
 
     /// Reads the next window.
-    fn read(&mut self, streams: &Streams<'_>) {
-        streams.read(self.next.1, &mut self.window);
+    fn read(&mut self, streams: &Streams<'_, Ids>) -> Result<()> {
+        streams.read_ahead(self.next.1, &mut self.window, &mut self.ahead)?;
         self.next.1 += 1;
         for teacher in &mut self.all {
             teacher.network.read(&teacher.params, &self.window, &mut teacher.state, None);
         }
+        Ok(())
     }
 }
 
@@ -201,9 +204,9 @@ mod tests {
         let mut teachers = Teachers::new(&config, &corpus, &compute).unwrap().unwrap();
         for index in 0..streams.windows() {
             let mut window = Window::default();
-            streams.read(index, &mut window);
+            streams.read_ahead(index, &mut window, &mut Ahead::default()).unwrap();
             let mut out = vec![f32::NAN; window.targets.len() * vocab];
-            assert!(teachers.fill(&streams, (1, index), &mut out, &go));
+            assert!(teachers.fill(&streams, (1, index), &mut out, &go).unwrap());
             all.push(out);
         }
         // The first stream, from its beginning, by each of the models alone.
@@ -213,7 +216,7 @@ mod tests {
             let model = LoadedModel::load(folder).unwrap();
             let params = model.params().unwrap();
             let mut evaluator = Evaluator::new(params.spec(), compute.clone(), 1);
-            evaluator.distributions(params, &corpus.train.ids[..=length], &mut |at, y| {
+            evaluator.distributions(params, &corpus.train_ids().unwrap()[..=length], &mut |at, y| {
                 expected[(at - 1) * vocab..at * vocab].iter_mut().zip(y).for_each(|(sum, y)| *sum += y / 2.0);
             });
         }
@@ -227,10 +230,10 @@ mod tests {
         let mut again = Teachers::new(&config, &corpus, &compute).unwrap().unwrap();
         let mut out = vec![f32::NAN; all[5].len()];
         for index in [5, 3, 5] {
-            assert!(again.fill(&streams, (1, index), &mut out, &go));
+            assert!(again.fill(&streams, (1, index), &mut out, &go).unwrap());
             assert_eq!(out, all[index]);
         }
-        assert!(!again.fill(&streams, (1, 2), &mut out, &|| true));
+        assert!(!again.fill(&streams, (1, 2), &mut out, &|| true).unwrap());
     }
 
     #[test]

@@ -1,22 +1,25 @@
 //! The training loop: draw masks, forward, loss, backward, clip, step, event.
 
+use super::agree::{self, Card, Opening};
 use super::checkpoint::{self, Best, CurvePoint, Made, Position, Restored};
 use super::clock::Clock;
 use super::folder::RunFolder;
 use super::log::Log;
+use super::ranks::{self, Alone, Ranks};
+use super::shards::{Shards, Wish};
 use super::summary::{Summary, Timing};
 use super::teacher::{self, Teachers};
 use super::true_targets::TrueTargets;
-use super::{check_length, describe, finish, init, kneser_ney, open_corpus, require_memory, rewrite, setup};
-use crate::batch::{Streams, Window};
+use super::{RunConfig, check_length, describe, finish, init, kneser_ney, open_corpus, require_memory, rewrite, setup};
+use crate::batch::{Ahead, Streams, Window};
 use crate::characters::Spelling;
 use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
-use crate::corpus::{Corpus, Split};
+use crate::corpus::{Corpus, Ids};
 use crate::error::{Error, Result};
-use crate::eval::Evaluator;
+use crate::eval::{Evaluation, Evaluator, Score};
 use crate::event::{EpochEnd, Event, Progress};
-use crate::model::{Masks, Network, Pass, State, Use};
+use crate::model::{Masks, Network, Pass, Sampler, State, Use};
 use crate::model_folder::{Contents, ModelFolder};
 use crate::optim::{self, Optimizer, OptimizerKind, Place, ScheduleKind};
 use crate::paper;
@@ -74,40 +77,162 @@ pub struct Session {
 
 /// Starts a new run in an empty folder.
 pub fn start(dir: &Path, config: &Config, session: Session, watch: &mut dyn Watch) -> Result<Outcome> {
-    config.validate()?;
-    config.check_cpu(session.isa)?;
+    start_among(dir, config, session, &Alone, watch)
+}
+
+/// [`start`] with several processes, each of which calls this. The folder is that of rank 0, which alone touches it.
+pub fn start_among(
+    dir: &Path,
+    config: &Config,
+    session: Session,
+    ranks: &dyn Ranks,
+    watch: &mut dyn Watch,
+) -> Result<Outcome> {
     let folder = RunFolder::new(dir);
-    if folder.config().exists() {
-        folder.create()?; // the error that names `resume`, before a long read of the corpus
+    let prepare = || {
+        config.validate()?;
+        if ranks.leads() && folder.config().exists() {
+            folder.create()?; // the error that names `resume`, before a long read of the corpus
+        }
+        open(config, session, ranks)
+    };
+    let card = |corpus: &Corpus| Card::new(config, session.isa, hashes(corpus));
+    let mut corpus = agree::together(ranks, prepare(), card)?;
+    if !ranks.leads() {
+        let Opening::Checkpoint(bytes) = heard(ranks)? else { return Err(ended()) };
+        let (file, config) = checkpoint::from_bytes(&folder, bytes)?;
+        let restored = checkpoint::received(&folder, &file, &config, &corpus)?;
+        drop(file);
+        return Trainer::new(folder, &config, &corpus, session, ranks, Some(restored))?.run(watch);
     }
-    let corpus = open_corpus(&config.data)?;
+    let mut begin = || {
+        let config = init::recorded(&teacher::recorded(config, &corpus.vocabulary)?, &corpus.vocabulary)?;
+        folder.create()?;
+        let lock = folder.lock()?;
+        watch.begin(folder.dir())?;
+        let text = config.to_toml()?;
+        atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))?;
+        corpus.keep_ids(&folder.ids())?;
+        Ok((config, lock))
+    };
+    let (config, _lock) = told(ranks, begin())?;
+    let mut trainer = told(ranks, Trainer::new(folder, &config, &corpus, session, ranks, None))?;
+    told(ranks, trainer.announce(watch))?;
+    told(ranks, trainer.opening())?.tell(ranks)?;
+    trainer.run(watch)
+}
+
+/// The text of a run, if this process can train on it.
+fn open(config: &Config, session: Session, ranks: &dyn Ranks) -> Result<Corpus> {
+    config.check_cpu(session.isa)?;
+    if !config.shards.is_multiple_of(ranks.size()) {
+        let (shards, size) = (config.shards, ranks.size());
+        let problem = format!("{shards} {} cannot be divided among {size} ranks", plural(shards, "shard"));
+        let advice = format!("a number of ranks that divides {shards}; a new run can have `--set shards={size}`");
+        return Err(Error::config("shards", problem, advice));
+    }
+    let mut corpus = open_corpus(&config.data)?;
     check_length(config, &corpus)?;
     require_memory(config, corpus.vocabulary.len())?;
-    let config = &init::recorded(&teacher::recorded(config, &corpus.vocabulary)?, &corpus.vocabulary)?;
-    folder.create()?;
-    let _lock = folder.lock()?;
-    watch.begin(folder.dir())?;
-    let text = config.to_toml()?;
-    atomic::write(folder.config(), |out| out.write_all(text.as_bytes()))?;
-    Trainer::new(folder, config, &corpus, session, None)?.run(watch)
+    if !ranks.leads() {
+        // The file of a large text's ids is in the folder of rank 0.
+        corpus.hold_ids()?;
+    }
+    Ok(corpus)
+}
+
+/// What rank 0 has come to; if that is an error, the others hear of it, and all have it.
+fn told<T>(ranks: &dyn Ranks, mine: Result<T>) -> Result<T> {
+    match mine {
+        Err(error) if ranks.size() > 1 => {
+            let why = error.to_string();
+            Opening::Failed(why.clone()).tell(ranks)?;
+            Err(Opening::failure(&why))
+        }
+        mine => mine,
+    }
+}
+
+/// What the others hear.
+fn heard(ranks: &dyn Ranks) -> Result<Opening> {
+    match Opening::hear(ranks)? {
+        Opening::Failed(why) => Err(Opening::failure(&why)),
+        opening => Ok(opening),
+    }
+}
+
+fn ended() -> Error {
+    Error::ranks("rank 0 has nothing left to do, and another rank has", "the same command on every rank")
 }
 
 /// Goes on with a run from its last checkpoint.
 pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Outcome> {
+    resume_among(dir, session, &Alone, watch)
+}
+
+/// [`resume`] with several processes, each of which calls this: as many as like, whatever their number was before. The folder
+/// is that of rank 0, which alone touches it.
+pub fn resume_among(dir: &Path, session: Session, ranks: &dyn Ranks, watch: &mut dyn Watch) -> Result<Outcome> {
     let folder = RunFolder::new(dir);
-    folder.require()?;
-    let _lock = folder.lock()?;
-    rewrite::mend(&folder)?;
+    if !ranks.leads() {
+        let (file, config) = match heard(ranks)? {
+            Opening::Checkpoint(bytes) => checkpoint::from_bytes(&folder, bytes)?,
+            other => return finished(other),
+        };
+        let corpus = agree::together(ranks, open(&config, session, ranks), |corpus| {
+            Card::new(&config, session.isa, hashes(corpus))
+        })?;
+        let restored = checkpoint::received(&folder, &file, &config, &corpus)?;
+        drop(file);
+        return Trainer::new(folder, &config, &corpus, session, ranks, Some(restored))?.run(watch);
+    }
+    let begin = || {
+        folder.require()?;
+        let lock = folder.lock()?;
+        rewrite::mend(&folder)?;
+        if ranks.size() > 1 && RunConfig::read(&folder.config())?.network().is_none() {
+            let advice = format!("`bowline resume {}` alone", dir.display());
+            return Err(Error::run(dir, "an n-gram model is estimated by one process", advice));
+        }
+        Ok(lock)
+    };
+    let _lock = told(ranks, begin())?;
     if let Some(outcome) = kneser_ney::resume(&folder, session, watch)? {
         return Ok(outcome);
     }
-    let config = Config::read(&folder.config())?;
-    config.check_cpu(session.isa)?;
-    let corpus = open_corpus(&config.data)?;
-    check_length(&config, &corpus)?;
-    require_memory(&config, corpus.vocabulary.len())?;
+    let config = told(ranks, Config::read(&folder.config()))?;
+    let mut corpus = told(ranks, open(&config, session, ranks))?;
+    let restored = match told(ranks, restore(&folder, &config, &corpus, watch))? {
+        Ok(restored) => restored,
+        Err(summary) => {
+            Opening::Over(serde_json::to_vec(&*summary).unwrap_or_default()).tell(ranks)?;
+            return Ok(Outcome::Finished(summary));
+        }
+    };
+    told(ranks, corpus.keep_ids(&folder.ids()))?;
+    let mut trainer = told(ranks, Trainer::new(folder, &config, &corpus, session, ranks, restored))?;
+    told(ranks, trainer.opening())?.tell(ranks)?;
+    agree::together(ranks, Ok(()), |()| Card::new(&config, session.isa, hashes(&corpus)))?;
+    trainer.announce(watch)?;
+    trainer.run(watch)
+}
+
+/// The outcome of a run of which rank 0 says that it is over.
+fn finished(opening: Opening) -> Result<Outcome> {
+    let Opening::Over(summary) = opening else { return Err(ended()) };
+    let summary = serde_json::from_slice(&summary).map_err(|_| ended())?;
+    Ok(Outcome::Finished(Box::new(summary)))
+}
+
+/// The checkpoint to go on from, if there is one; or the summary of a run that has nothing left to do.
+fn restore(
+    folder: &RunFolder,
+    config: &Config,
+    corpus: &Corpus,
+    watch: &mut dyn Watch,
+) -> Result<std::result::Result<Option<Restored>, Box<Summary>>> {
     let spec = config.spec(corpus.vocabulary.len());
-    let restored = checkpoint::restore(&folder, &spec, &config, &corpus)?;
+    let restored = checkpoint::restore(folder, &spec, config, corpus)?;
     if let Some(Restored { passed_over: Some(error), .. }) = &restored {
         // Damaged, it must not become the previous one in place of the good one that is used.
         atomic::set_aside(folder.last_checkpoint())?;
@@ -121,12 +246,12 @@ pub fn resume(dir: &Path, session: Session, watch: &mut dyn Watch) -> Result<Out
                 && summary.predictor.is_some()
                 && summary.steps == position.step
             {
-                return Ok(Outcome::Finished(Box::new(summary)));
+                return Ok(Err(Box::new(summary)));
             }
         }
         Some(_) => {}
     }
-    Trainer::new(folder, &config, &corpus, session, restored)?.run(watch)
+    Ok(Ok(restored))
 }
 
 /// A run at work.
@@ -135,7 +260,9 @@ struct Trainer<'a> {
     config: &'a Config,
     corpus: &'a Corpus,
     compute: Compute,
+    ranks: &'a dyn Ranks,
     network: Network,
+    shards: Shards<'a>,
     params: Params,
     /// The running mean of the weights, where that is the model.
     average: Option<Params>,
@@ -149,7 +276,8 @@ struct Trainer<'a> {
     /// Windows of the epoch under way.
     windows: usize,
     resumed: bool,
-    log: Log,
+    /// Rank 0 has it.
+    log: Option<Log>,
     clock: Clock,
     /// What the words of the training text were drawn from, where that is `y~`.
     true_targets: Option<TrueTargets>,
@@ -157,6 +285,8 @@ struct Trainer<'a> {
     yardstick: Option<TrueTargets>,
     /// The models that say what `y~` is, where they do.
     teachers: Option<Teachers>,
+    /// Draws the words of each window's loss, where it is not over all.
+    sampler: Option<Sampler>,
 }
 
 impl<'a> Trainer<'a> {
@@ -165,13 +295,14 @@ impl<'a> Trainer<'a> {
         config: &'a Config,
         corpus: &'a Corpus,
         session: Session,
+        ranks: &'a dyn Ranks,
         restored: Option<Restored>,
     ) -> Result<Trainer<'a>> {
         let spec = config.spec(corpus.vocabulary.len());
         let compute = Compute::new(Arc::new(Team::new(session.threads)), session.isa);
         let rounded = compute.clone().at(config.precision.into());
         let longest = setup::streams(config, &corpus.train.ids, 1).longest();
-        let network = Network::new(&spec, rounded, Use::Train, longest, config.batch);
+        let network = Network::new(&spec, rounded, Use::Train, longest, config.batch / config.shards);
         let resumed = restored.is_some();
         let (params, average, optimizer, state, position) = match restored {
             Some(r) => (r.params, r.average, r.optimizer, r.state, r.position),
@@ -185,25 +316,29 @@ impl<'a> Trainer<'a> {
                     params.set_spelling(Spelling::of(characters, &corpus.vocabulary));
                 }
                 if config.network.topics {
-                    let (ids, eos, vocab) = (&corpus.train.ids, corpus.vocabulary.eos(), corpus.vocabulary.len());
-                    params.set_topics(lda::fit(ids, eos, vocab, &config.topics, config.seed));
+                    let (ids, eos, vocab) = (corpus.train_ids()?, corpus.vocabulary.eos(), corpus.vocabulary.len());
+                    params.set_topics(lda::fit(&ids, eos, vocab, &config.topics, config.seed));
                 }
                 let average = (config.average > 0.0).then(|| params.clone());
                 let optimizer = Optimizer::new(&config.optimizer, &params);
                 (params, average, optimizer, State::zeros(&spec, config.batch), position)
             }
         };
-        let log = Log::open(&folder.events(), position.log)?;
+        let log = ranks.leads().then(|| Log::open(&folder.events(), position.log)).transpose()?;
         let augmented = config.augmented() && config.data.source == "demo";
         let truth = augmented.then(Truth::new);
-        let targets_of = |source: TargetSource, split: &Split| {
+        let train = truth.as_ref().map(|_| corpus.train_ids()).transpose()?.unwrap_or_default();
+        let targets_of = |source: TargetSource, ids: &[u32]| {
             let truth = truth.as_ref().filter(|_| config.augment.target == source);
-            truth.map(|truth| TrueTargets::new(truth, &corpus.vocabulary, split)).transpose()
+            truth.map(|truth| TrueTargets::new(truth, &corpus.vocabulary, ids)).transpose()
         };
         Ok(Trainer {
-            true_targets: targets_of(TargetSource::Truth, &corpus.train)?,
-            yardstick: targets_of(TargetSource::Embedding, &corpus.valid)?,
+            true_targets: targets_of(TargetSource::Truth, &train)?,
+            yardstick: targets_of(TargetSource::Embedding, &corpus.valid.ids)?,
             teachers: Teachers::new(config, corpus, &compute)?,
+            sampler: setup::sampler(config, &corpus.vocabulary),
+            shards: Shards::new(ranks, &spec, (config.batch, config.shards)),
+            ranks,
             gradient: params.zeros_like(),
             state_before: state.clone(),
             masks: Masks::new(&spec, config.batch),
@@ -226,7 +361,6 @@ impl<'a> Trainer<'a> {
 
     fn run(mut self, watch: &mut dyn Watch) -> Result<Outcome> {
         let corpus = self.corpus;
-        self.announce(&setup::streams(self.config, &corpus.train.ids, self.position.epoch), watch)?;
         while self.position.ended.is_none() {
             let streams = setup::streams(self.config, &corpus.train.ids, self.position.epoch);
             let stopped = !self.epoch(&streams, watch)? || !self.end_of_epoch(watch)?;
@@ -236,7 +370,16 @@ impl<'a> Trainer<'a> {
             }
         }
         // What is evaluated here is in `best/` already, and the checkpoint says that the training is over.
-        Ok(match self.finish(watch)? {
+        if !self.ranks.leads() {
+            return match heard(self.ranks)? {
+                Opening::Checkpoint(_) => self.stopped(watch),
+                over => finished(over),
+            };
+        }
+        let summary = told(self.ranks, self.finish(watch))?;
+        let bytes = summary.as_ref().map(|summary| serde_json::to_vec(summary).unwrap_or_default());
+        bytes.map_or(Opening::Checkpoint(Vec::new()), Opening::Over).tell(self.ranks)?;
+        Ok(match summary {
             Some(summary) => Outcome::Finished(Box::new(summary)),
             None => return self.stopped(watch),
         })
@@ -246,18 +389,19 @@ impl<'a> Trainer<'a> {
     fn stopped(mut self, watch: &mut dyn Watch) -> Result<Outcome> {
         let (step, epoch) = (self.position.step, self.position.epoch);
         self.emit(Event::Stop { time: seconds_since_1970(), step, epoch }, watch)?;
-        self.log.sync()?;
+        self.sync_log()?;
         Ok(Outcome::Stopped(Box::new(self.position)))
     }
 
     /// Says what is going to happen. A new run saves its first checkpoint at once.
-    fn announce(&mut self, streams: &Streams<'_>, watch: &mut dyn Watch) -> Result<()> {
+    fn announce(&mut self, watch: &mut dyn Watch) -> Result<()> {
         if self.resumed {
             let (step, epoch) = (self.position.step, self.position.epoch);
             let (epochs, over) = (self.config.total_epochs(), self.position.ended.is_some());
             return self.emit(Event::Resume { time: seconds_since_1970(), step, epoch, epochs, over }, watch);
         }
         let corpus = self.corpus;
+        let streams = setup::streams(self.config, &corpus.train.ids, self.position.epoch);
         self.emit(
             Event::Start {
                 time: seconds_since_1970(),
@@ -266,7 +410,7 @@ impl<'a> Trainer<'a> {
                 data: self.config.data.source.clone(),
                 data_sha256: corpus.train.sha256.clone(),
                 vocab: corpus.vocabulary.len(),
-                words: [corpus.train.ids.len(), corpus.valid.ids.len(), corpus.test.ids.len()],
+                words: corpus.tokens(),
                 unseen: [corpus.valid.unseen, corpus.test.unseen],
                 parameters: self.params.spec().parameters(),
                 epochs: self.config.total_epochs(),
@@ -276,23 +420,38 @@ impl<'a> Trainer<'a> {
             },
             watch,
         )?;
-        self.save()
+        if self.sampler.is_some() {
+            let (some, all) = (self.config.loss.sampled, corpus.vocabulary.len());
+            watch.notice(&format!(
+                "training perplexities are estimated from about {some} of {all} words (loss.sampled), a little too low; \
+                 those of the validation and the test are exact"
+            ));
+        }
+        self.write()
+    }
+
+    /// All that another rank needs to take part.
+    fn opening(&self) -> Result<Opening> {
+        if self.ranks.size() == 1 {
+            return Ok(Opening::Checkpoint(Vec::new()));
+        }
+        checkpoint::to_bytes(&self.folder, self.config, &self.made()).map(Opening::Checkpoint)
     }
 
     /// Trains to the end of the epoch; false if asked to stop before.
-    fn epoch(&mut self, streams: &Streams<'_>, watch: &mut dyn Watch) -> Result<bool> {
+    fn epoch(&mut self, streams: &Streams<'_, Ids>, watch: &mut dyn Watch) -> Result<bool> {
         let windows = streams.windows();
         self.windows = windows;
         let log_every = windows.div_ceil(LOGGED_PER_EPOCH);
-        let mut window = Window::default();
+        let (mut window, mut ahead) = (Window::default(), Ahead::default());
         self.clock.epoch = Instant::now();
         while self.position.window < windows {
-            streams.read(self.position.window, &mut window);
+            streams.read_ahead(self.position.window, &mut window, &mut ahead)?;
             let begin = Instant::now();
-            if !self.give_targets(streams, &window, watch) {
+            if !self.give_targets(streams, &window, watch)? {
                 return Ok(false);
             }
-            let Some(norm) = self.step(&window, watch)? else {
+            let Some((norm, wish)) = self.step(&window, watch)? else {
                 return Ok(false);
             };
             self.clock.tick(begin.elapsed().as_secs_f64(), window.inputs.len() as f64);
@@ -301,7 +460,10 @@ impl<'a> Trainer<'a> {
             if self.position.window.is_multiple_of(log_every) && self.position.window < windows {
                 self.emit(Event::Progress(progress), watch)?;
             }
-            if self.clock.checkpoint.elapsed().as_secs_f64() >= self.config.checkpoint.every_seconds {
+            if wish.stop {
+                return Ok(false);
+            }
+            if wish.save {
                 self.save()?;
             }
         }
@@ -309,9 +471,9 @@ impl<'a> Trainer<'a> {
     }
 
     /// Where `y~` is the truth, or the teachers', lays it beside the words of the window; false if asked to stop before.
-    fn give_targets(&mut self, streams: &Streams<'_>, window: &Window, watch: &dyn Watch) -> bool {
+    fn give_targets(&mut self, streams: &Streams<'_, Ids>, window: &Window, watch: &dyn Watch) -> Result<bool> {
         if !self.config.augments(self.position.training()) {
-            return true;
+            return Ok(true);
         }
         let (rows, vocab) = (window.targets.len(), self.params.spec().vocab);
         if let Some(teachers) = &mut self.teachers {
@@ -323,11 +485,12 @@ impl<'a> Trainer<'a> {
                 targets.fill(streams.target_position(self.position.window, row), self.config.augment.tau, y);
             }
         }
-        true
+        Ok(true)
     }
 
-    /// One training step. Returns the gradient's norm, or nothing if asked to stop in the middle: then all is as before.
-    fn step(&mut self, window: &Window, watch: &dyn Watch) -> Result<Option<f64>> {
+    /// One training step. Returns the gradient's norm and what the ranks wish, or nothing if asked to stop in the middle: then
+    /// all is as before. Several ranks do not stop in the middle, but together after the step.
+    fn step(&mut self, window: &Window, watch: &dyn Watch) -> Result<Option<(f64, Wish)>> {
         let (config, step) = (self.config, self.position.step);
         self.state_before.copy_from(&self.state);
         self.forget();
@@ -341,16 +504,19 @@ impl<'a> Trainer<'a> {
             None
         };
         let augment = config.augmented_loss(self.position.training(), step, self.params.spec().vocab);
-        let pass = Pass { masks, augment, activity: config.activity() };
+        let sample = self.sampler.as_mut().map(|sampler| sampler.draw(&self.compute.team, step, &window.targets));
+        let pass = Pass { masks, augment, activity: config.activity(), sample, ..Pass::default() };
         self.network.pack_masked(&self.params, Use::Train, pass);
-        let stop = || watch.stop();
-        let Some(loss) =
-            self.network.train_until(&self.params, window, &mut self.state, pass, &mut self.gradient, &stop)
-        else {
+        let stop = || self.ranks.size() == 1 && watch.stop();
+        let (read, gradient) = ((window, &mut self.state), &mut self.gradient);
+        if !self.shards.gradient(&mut self.network, &self.params, read, pass, gradient, &stop)? {
             self.state.copy_from(&self.state_before);
             return Ok(None);
-        };
-        let norm = optim::global_norm(&self.compute, &self.gradient);
+        }
+        let save = self.clock.checkpoint.elapsed().as_secs_f64() >= config.checkpoint.every_seconds;
+        let (loss, wish) = self.shards.agree(Wish { stop: self.ranks.size() > 1 && watch.stop(), save })?;
+        let touched = self.network.touched();
+        let norm = optim::norm_touched(&self.compute, &self.gradient, touched);
         self.require_finite(&[("the loss", loss.ce + loss.kl), ("the gradient", norm)])?;
         let mut rate = self.learning_rate();
         if config.streams.random_length {
@@ -358,7 +524,7 @@ impl<'a> Trainer<'a> {
         }
         self.position.optimizer_steps += 1;
         let rule = (config.rule(rate), self.position.optimizer_steps);
-        self.optimizer.step(&self.compute, &mut self.params, &self.gradient, norm, rule);
+        self.optimizer.step_touched(&self.compute, &mut self.params, (&self.gradient, touched), norm, rule);
         setup::constrain(self.config, &self.compute, &mut self.params);
         self.position.step += 1;
         if let Some(average) = &mut self.average {
@@ -372,7 +538,7 @@ impl<'a> Trainer<'a> {
         self.position.ce += loss.ce;
         self.position.kl += loss.kl;
         self.position.words += window.inputs.len() as u64;
-        Ok(Some(norm))
+        Ok(Some((norm, wish)))
     }
 
     /// An error for the first value that is no number.
@@ -463,23 +629,25 @@ impl<'a> Trainer<'a> {
         }
     }
 
+    /// The validation split's score, of which each rank computes some streams; none if one of them was asked to stop.
+    fn validate(&self, stop: &dyn Fn() -> bool) -> Result<Option<Score>> {
+        let (ids, streams) = (&self.corpus.valid.ids, self.config.validation_streams);
+        let some = ranks::parts(streams, self.ranks.size()).swap_remove(self.ranks.rank());
+        let found = self.evaluator(streams).nll_of_streams(self.model(), ids, some, stop);
+        let Some(nll) = agree::on_numbers(self.ranks, found)? else { return Ok(None) };
+        let vocabulary = &self.corpus.vocabulary;
+        Ok(Some(Evaluation::of(ids, &nll, vocabulary.unk(), vocabulary.eos(), streams).all))
+    }
+
     /// Validates, keeps the model if it is the best so far, and decides what comes next; false if asked to stop before:
     /// then the position is still that of the epoch's last step, and going on from it validates anew.
     fn end_of_epoch(&mut self, watch: &mut dyn Watch) -> Result<bool> {
         let begin = Instant::now();
         let corpus = self.corpus;
-        let Some(valid) = self.evaluator(self.config.validation_streams).evaluate_until(
-            self.model(),
-            &corpus.valid.ids,
-            corpus.vocabulary.unk(),
-            corpus.vocabulary.eos(),
-            &|| watch.stop(),
-        ) else {
-            return Ok(false);
-        };
+        let Some(valid) = self.validate(&|| watch.stop())? else { return Ok(false) };
         self.clock.validation = begin.elapsed().as_secs_f64();
-        self.require_finite(&[("the loss on the validation split", valid.all.nll)])?;
-        let (epoch, valid, learning_rate) = (self.position.epoch, valid.all.perplexity, self.learning_rate());
+        self.require_finite(&[("the loss on the validation split", valid.nll)])?;
+        let (epoch, valid, learning_rate) = (self.position.epoch, valid.perplexity, self.learning_rate());
         let (loss, train, kl) = self.means();
         let better = self.position.best.is_none_or(|best| valid < best.valid);
         let best = better || self.config.select == Selection::Last;
@@ -488,11 +656,13 @@ impl<'a> Trainer<'a> {
         self.heed(better);
         if best {
             self.position.best = Some(Best { epoch, valid });
-            self.save_best(None)?;
+            if self.ranks.leads() {
+                self.save_best(None)?;
+            }
         }
         let (step, seconds) = (self.position.step, self.clock.epoch.elapsed().as_secs_f64());
         let augments = self.config.augments(self.position.training());
-        let target_kl = self.yardstick.as_ref().filter(|_| augments).map(|truth| {
+        let target_kl = self.yardstick.as_ref().filter(|_| augments && self.ranks.leads()).map(|truth| {
             let tau = self.config.augment.tau;
             truth.divergence(&self.compute, self.model(), &corpus.valid.ids, tau)
         });
@@ -568,7 +738,7 @@ impl<'a> Trainer<'a> {
         };
         let (valid, test) = (valid.perplexity, test.perplexity);
         self.emit(Event::End { time: seconds_since_1970(), reason: ended, best_epoch, valid, test }, watch)?;
-        self.log.sync()?;
+        self.sync_log()?;
         // Last: where the summary is, the run is over.
         summary.save(&self.folder.summary())?;
         Ok(Some(summary))
@@ -606,32 +776,52 @@ impl<'a> Trainer<'a> {
         )
     }
 
-    /// Writes a checkpoint of the present position.
+    /// Writes a checkpoint of the present position, with the state of all streams: each rank has that of its own.
     fn save(&mut self) -> Result<()> {
-        self.position.log = self.log.sync()?;
-        let Trainer { params, optimizer, state, position, .. } = &*self;
-        let made = Made { params, average: self.average.as_ref(), optimizer, state, position };
-        checkpoint::save(&self.folder, self.config, &made)?;
+        self.shards.collect(&mut self.state)?;
+        self.clock.checkpoint = Instant::now();
+        if self.ranks.leads() { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.position.log = self.sync_log()?;
+        checkpoint::save(&self.folder, self.config, &self.made())?;
         self.clock.checkpoint = Instant::now();
         Ok(())
     }
 
+    fn made(&self) -> Made<'_> {
+        let Trainer { params, optimizer, state, position, .. } = self;
+        Made { params, average: self.average.as_ref(), optimizer, state, position }
+    }
+
     fn emit(&mut self, event: Event, watch: &mut dyn Watch) -> Result<()> {
-        self.log.write(&event)?;
-        watch.event(&event);
+        if let Some(log) = &mut self.log {
+            log.write(&event)?;
+            watch.event(&event);
+        }
         Ok(())
     }
 
+    fn sync_log(&mut self) -> Result<u64> {
+        self.log.as_mut().map_or(Ok(0), Log::sync)
+    }
+
     fn machine(&self) -> String {
-        let threads = self.compute.team.threads();
-        let plural = if threads == 1 { "thread" } else { "threads" };
-        format!("{threads} {plural}, {}, {}", self.compute.isa.name(), model_name())
+        let (threads, ranks) = (self.compute.team.threads(), self.ranks.size());
+        let of_ranks = if ranks > 1 { format!("{ranks} ranks of ") } else { String::new() };
+        format!("{of_ranks}{threads} {}, {}, {}", plural(threads, "thread"), self.compute.isa.name(), model_name())
     }
 }
 
 /// SHA-256 of the three splits.
 pub(super) fn hashes(corpus: &Corpus) -> [String; 3] {
-    [&corpus.train, &corpus.valid, &corpus.test].map(|split| split.sha256.clone())
+    corpus.sha256()
+}
+
+/// `one` or several of them.
+fn plural(n: usize, one: &str) -> String {
+    if n == 1 { one.to_owned() } else { format!("{one}s") }
 }
 
 pub(super) fn seconds_since_1970() -> u64 {

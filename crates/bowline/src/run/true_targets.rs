@@ -4,7 +4,6 @@
 //! vectors give can be measured against it ([`TrueTargets::divergence`]).
 
 use crate::compute::Compute;
-use crate::corpus::Split;
 use crate::error::Result;
 use crate::params::Params;
 use crate::vocabulary::Vocabulary;
@@ -23,11 +22,11 @@ pub(super) struct TrueTargets {
 
 impl TrueTargets {
     /// Walks along a text of the built-in corpus, from its beginning.
-    pub(super) fn new(truth: &Truth, vocabulary: &Vocabulary, text: &Split) -> Result<TrueTargets> {
+    pub(super) fn new(truth: &Truth, vocabulary: &Vocabulary, text: &[u32]) -> Result<TrueTargets> {
         let mut yardstick = Yardstick::new(truth, |word| vocabulary.id(word), vocabulary.unk())?;
         let mut numbers: HashMap<Vec<(u32, u64)>, u32> = HashMap::new();
-        let (mut of_word, mut distributions) = (Vec::with_capacity(text.ids.len()), Vec::new());
-        for &word in &text.ids {
+        let (mut of_word, mut distributions) = (Vec::with_capacity(text.len()), Vec::new());
+        for &word in text {
             let next = yardstick.distribution();
             let key = next.iter().map(|&(id, p)| (id, p.to_bits())).collect();
             of_word.push(*numbers.entry(key).or_insert_with(|| {
@@ -93,7 +92,7 @@ mod tests {
     fn the_targets_are_those_of_the_grammar_at_any_temperature() {
         let truth = Truth::new();
         let corpus = corpus(&truth);
-        let targets = TrueTargets::new(&truth, &corpus.vocabulary, &corpus.valid).unwrap();
+        let targets = TrueTargets::new(&truth, &corpus.vocabulary, &corpus.valid.ids).unwrap();
         let mut yardstick = Yardstick::new(&truth, |word| corpus.vocabulary.id(word), corpus.vocabulary.unk()).unwrap();
         let mut y = vec![0.0; corpus.vocabulary.len()];
         for (position, &word) in corpus.valid.ids.iter().enumerate() {
@@ -115,7 +114,7 @@ mod tests {
     fn an_estimate_that_knows_nothing_is_as_far_off_as_the_uniform_distribution() {
         let truth = Truth::new();
         let corpus = corpus(&truth);
-        let targets = TrueTargets::new(&truth, &corpus.vocabulary, &corpus.valid).unwrap();
+        let targets = TrueTargets::new(&truth, &corpus.vocabulary, &corpus.valid.ids).unwrap();
         let vocab = corpus.vocabulary.len();
         let params = Params::zeros(&ModelSpec::paper(vocab, 4, 1, true));
         let ids = &corpus.valid.ids;

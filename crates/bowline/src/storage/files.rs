@@ -40,6 +40,12 @@ impl Output {
         OpenOptions::new().append(true).open(path).map(Output)
     }
 
+    /// Opens a file at its end, or creates it.
+    pub fn extend(path: &Path) -> io::Result<Output> {
+        call("open", path)?;
+        OpenOptions::new().append(true).create(true).open(path).map(Output)
+    }
+
     /// Its length.
     pub fn len(&self) -> io::Result<u64> {
         self.0.metadata().map(|metadata| metadata.len())

@@ -24,8 +24,12 @@ pub struct Case {
     pub features: Vec<Vec<f64>>,
     /// What a pointer remembers of each stream, or nothing.
     pub pointed: Vec<Carried>,
+    /// What is added to each logit when the loss is over a sample of the words, or nothing.
+    pub corrections: Vec<f64>,
     /// The symbols of the words, where words are read by them.
     pub spelling: Vec<Vec<usize>>,
+    /// The words before the window, where several are read side by side.
+    pub context: Vec<Vec<u32>>,
 }
 
 impl Case {
@@ -63,7 +67,9 @@ impl Case {
             activity: [0.0; 2],
             features: Vec::new(),
             pointed: Vec::new(),
+            corrections: Vec::new(),
             spelling: Vec::new(),
+            context: Vec::new(),
         }
     }
 
@@ -78,7 +84,9 @@ impl Case {
             activity: self.activity,
             features: &self.features,
             pointed: &self.pointed,
+            corrections: &self.corrections,
             spelling: &self.spelling,
+            context: &self.context,
         }
     }
 

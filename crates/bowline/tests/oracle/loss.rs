@@ -2,6 +2,7 @@
 
 use super::Augment;
 use super::layout::Layout;
+use super::sum_product;
 
 /// What the classifier and the loss computed at one position.
 pub struct Prediction {
@@ -9,6 +10,8 @@ pub struct Prediction {
     target: u32,
     /// `z = W h + b`.
     pub logits: Vec<f64>,
+    /// `W h`, where polynomials make the logits of it.
+    sums: Vec<f64>,
     /// `CE(y* || y)`.
     pub ce: f64,
     augmented: Option<Augmented>,
@@ -36,7 +39,8 @@ impl Prediction {
     ) -> Prediction {
         let scores = rows_times(&params[layout.classifier.clone()], &h);
         // Equation 2.3: y = softmax(W h + b); b = 0 when tied.
-        let mut logits = scores.clone();
+        let sums = scores.clone();
+        let mut logits = sum_product::logits(layout, params, &sums);
         if let Some(bias) = layout.bias.clone() {
             for i in 0..layout.vocab {
                 logits[i] += params[bias.start + i];
@@ -51,7 +55,13 @@ impl Prediction {
             Augmented { augment, scores, similarities }
         });
         let kl = augmented.as_ref().map_or(0.0, |a| augmented_loss(&a.scores, &a.similarities, a.augment.tau));
-        Prediction { h, target, logits, ce, augmented, kl }
+        Prediction { h, target, logits, sums, ce, augmented, kl }
+    }
+
+    /// Adds to each logit what belongs to its word, and takes the cross-entropy anew.
+    pub fn correct(&mut self, corrections: &[f64]) {
+        self.logits.iter_mut().zip(corrections).for_each(|(z, c)| *z += c);
+        self.ce = -log_softmax(&self.logits)[self.target as usize];
     }
 
     /// Adds `weight` times the gradient by the weights to `gradient` and returns `weight` times the gradient by `h`.
@@ -63,7 +73,7 @@ impl Prediction {
             super::add(&mut gradient[bias], &d_logits);
         }
         // W h enters y through the logits, and y^ without the bias.
-        let mut d_scores = d_logits;
+        let mut d_scores = sum_product::backward(layout, params, &self.sums, &d_logits, gradient);
         if let Some(a) = &self.augmented {
             let weight = weight * a.augment.alpha();
             let by_scores = gradient_by_scores(&a.scores, &a.similarities, a.augment.tau);

@@ -28,6 +28,7 @@ pub mod loss;
 pub mod mixture;
 pub mod pointer;
 pub mod sgd;
+pub mod sum_product;
 pub mod topics;
 pub mod unit;
 
@@ -149,8 +150,13 @@ pub struct Pass<'a> {
     pub features: &'a [Vec<f64>],
     /// What a pointer remembers of each stream.
     pub pointed: &'a [Carried],
+    /// What is added to the logit of each word when the loss is over a sample of them: minus infinity for those that are not in
+    /// it; empty if it is over all.
+    pub corrections: &'a [f64],
     /// The symbols of each word of the vocabulary, where words are read by them.
     pub spelling: &'a [Vec<usize>],
+    /// The words before the window of each stream, where several are read side by side.
+    pub context: &'a [Vec<u32>],
 }
 
 /// Everything the forward pass computed.
@@ -208,6 +214,9 @@ impl Pass<'_> {
     }
 
     fn activity_loss(&self, forward: &Forward) -> f64 {
+        if self.activity == [0.0; 2] {
+            return 0.0;
+        }
         let (steps, batch) = (self.window.steps, self.window.batch);
         let squares = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>();
         let d = forward.outputs[0].len();
@@ -259,8 +268,15 @@ impl Pass<'_> {
                 let word = self.window.inputs[at];
                 let spelled = |spec| Spelled::new(&layout, params, spec, &self.spelling[word as usize]);
                 let spelled = characters.map(spelled);
-                let x = spelled.as_ref().map_or_else(|| layout.word_vector(params, word), |word| &word.vector);
-                let mut below = times(x, &self.row(|m| &m.input, at, x.len()));
+                let side_by_side = |word: &Option<u32>| match word {
+                    Some(word) => layout.word_vector(params, *word).to_vec(),
+                    None => vec![0.0; layout.words],
+                };
+                let x = match &spelled {
+                    Some(word) => word.vector.clone(),
+                    None => self.last_words(at).iter().flat_map(side_by_side).collect(),
+                };
+                let mut below = times(&x, &self.row(|m| &m.input, at, x.len()));
                 let features = self.features.get(at).map_or(&[][..], |f| f);
                 below.extend(features);
                 // Equation 2.2: h_t = f(x_t, h_{t-1}), one layer above the other.
@@ -298,7 +314,10 @@ impl Pass<'_> {
                 if self.spec.output.mixture.is_some() {
                     mixtures.push(Mixed::forward(&layout, params, (&outputs[at], &below), target));
                 } else {
-                    predictions.push(Prediction::forward(&layout, params, target_params, below, target, self.augment));
+                    let augment = self.augment;
+                    let mut prediction = Prediction::forward(&layout, params, target_params, below, target, augment);
+                    prediction.correct(self.corrections);
+                    predictions.push(prediction);
                 }
                 steps.push(column);
                 words.push(spelled);
@@ -306,6 +325,15 @@ impl Pass<'_> {
         }
         let pointers = self.point(&layout, params, &predictions);
         Forward { words, steps, predictions, mixtures, pointers, outputs, projections, state }
+    }
+
+    /// The words that are read at a position, oldest first: one, or as many as are read side by side.
+    fn last_words(&self, at: usize) -> Vec<Option<u32>> {
+        let (batch, count) = (self.window.batch, self.spec.input.context.unwrap_or(1));
+        let before = self.context.get(at % batch).into_iter().flatten().copied();
+        let so_far = (at % batch..=at).step_by(batch).map(|at| self.window.inputs[at]);
+        let all: Vec<Option<u32>> = vec![None; count].into_iter().chain(before.chain(so_far).map(Some)).collect();
+        all[all.len() - count..].to_vec()
     }
 
     /// The pointers, where the model has one: each sees what the classifier saw before.
@@ -356,22 +384,28 @@ impl Pass<'_> {
                 if !by_shares.is_empty() {
                     add(&mut d_above, &by_shares);
                 }
-                let last = self.spec.layers.len() - 1;
                 if self.spec.output.sum_layers {
+                    let last = self.spec.layers.len() - 1;
                     let d_sum = times(&d_above, &self.row(|m| &m.outputs[last], at, d_above.len()));
                     (0..last).for_each(|l| add(&mut d_next[l][0], &d_sum));
                 }
-                add(&mut d_next[last][0], &self.activity_gradient(forward, at));
+                if let Some(last) = d_next.last_mut() {
+                    add(&mut last[0], &self.activity_gradient(forward, at));
+                }
                 for (l, layer) in self.spec.layers.iter().enumerate().rev() {
                     // h is consumed above and by the next step.
                     add(&mut d_next[l][0], &times(&d_above, &self.row(|m| &m.outputs[l], at, layer.units)));
                     let (d_x, d_before) = forward.steps[at][l].backward(params, &d_next[l], &mut gradient);
                     (d_above, d_next[l]) = (d_x, d_before);
                 }
-                let d_x = times(&d_above, &self.row(|m| &m.input, at, layout.words));
+                let d_x = times(&d_above, &self.row(|m| &m.input, at, self.spec.vectors()));
                 match (&forward.words[at], &self.spec.input.characters) {
                     (Some(word), Some(spec)) => word.backward(&layout, params, spec, &d_x, &mut gradient),
-                    _ => add(&mut gradient[layout.word_range(self.window.inputs[at])], &d_x),
+                    _ => {
+                        for (word, d_x) in self.last_words(at).iter().zip(d_x.chunks(layout.words)) {
+                            word.iter().for_each(|&word| add(&mut gradient[layout.word_range(word)], d_x));
+                        }
+                    }
                 }
             }
         }

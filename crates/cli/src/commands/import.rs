@@ -32,7 +32,7 @@ pub struct ImportOptions {
     /// The weights of an nn.Embedding, an nn.LSTM, nn.GRU or nn.RNN, and an nn.Linear, saved as safetensors; or an ONNX model
     #[arg(value_name = "FILE")]
     pub weights: PathBuf,
-    /// The words, one per line, in the order of the word vectors
+    /// The words, one per line, in the order of the word vectors; or a speech recogniser's tokens.txt
     #[arg(long, value_name = "FILE")]
     pub vocab: PathBuf,
     /// The model's folder; it must be new or empty

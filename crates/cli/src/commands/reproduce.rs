@@ -54,6 +54,12 @@ pub struct ReproduceOptions {
     /// Where the runs and results go; a second call continues where the first stopped
     #[arg(long, value_name = "DIR", default_value = "runs/reproduce")]
     out: PathBuf,
+    /// Run one cell alone, by its number in --list: for job arrays; --no-run then makes the page
+    #[arg(long, value_name = "K", conflicts_with_all = ["dry_run", "no_run", "list", "jobs", "json"])]
+    cell: Option<usize>,
+    /// List the cells with their numbers, and run nothing
+    #[arg(long, conflicts_with_all = ["dry_run", "no_run", "json"])]
+    list: bool,
     /// Show what would be run, and how long it would take
     #[arg(long)]
     dry_run: bool,
@@ -135,9 +141,19 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::from(options.experiment);
     let choice = choice(options, experiment)?;
     let cells = reproduce::cells(experiment, &choice)?;
+    if let Some(number) = options.cell {
+        return one_cell(options, experiment, &cells, number);
+    }
     // Every folder is looked at before anything is run: one that holds something else is found out now, not in a day.
     let record = |cell: &Cell| read(options, experiment, cell);
     let records = cells.iter().map(record).collect::<bowline::Result<Vec<_>>>()?;
+    if options.list {
+        let mut out = stdout();
+        for (number, (cell, record)) in cells.iter().zip(&records).enumerate() {
+            writeln!(out, "{number:>3}  {:<36} {}", cell.folder, state(record.as_ref()))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     if options.dry_run {
         plan(options, &cells, &records)?;
         return Ok(ExitCode::SUCCESS);
@@ -175,6 +191,40 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
     }
     writeln!(out, "the page is {}", shell(&file))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts or continues one cell. The others may be under way in other processes, so nothing is read or made of them.
+fn one_cell(
+    options: &ReproduceOptions,
+    experiment: Experiment,
+    cells: &[Cell],
+    number: usize,
+) -> anyhow::Result<ExitCode> {
+    let Some(cell) = cells.get(number) else {
+        let problem = format!("there is no cell {number}; there are {}, from 0 on", cells.len());
+        let advice = format!("`bowline reproduce {} --list` with the same options", experiment.name());
+        return Err(bowline::Error::config("cell", problem, advice).into());
+    };
+    let finished = train(options, std::slice::from_ref(cell))?;
+    let command = format!("bowline reproduce {} --out {}", experiment.name(), shell(&options.out));
+    if !finished {
+        note(format_args!("resume with: {command} --cell {number} (and the same options)"));
+        return Ok(ExitCode::from(130));
+    }
+    note(format_args!(
+        "cell {number}, {}, is finished; {command} --no-run makes the page of those that are",
+        cell.folder
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How far a cell is.
+fn state(record: Option<&RunRecord>) -> String {
+    match record {
+        Some(record) if record.summary.is_some() => "finished".to_owned(),
+        Some(record) => record.progress(),
+        None => "not begun".to_owned(),
+    }
 }
 
 /// What there is of a cell: to go on with, or only to be shown.
@@ -315,11 +365,7 @@ fn plan(options: &ReproduceOptions, cells: &[Cell], records: &[Option<RunRecord>
             seconds += f64::from(part) * in_epoch / speed;
         }
         total += seconds;
-        let state = match record {
-            _ if finished => "finished".to_owned(),
-            Some(record) => record.progress(),
-            None => "not begun".to_owned(),
-        };
+        let state = state(record.as_ref());
         let time = if epochs > 0 {
             let speed = grouped((words / seconds) as usize);
             format!("{epochs} epochs to go at {speed} words/s, about {}", duration(seconds))

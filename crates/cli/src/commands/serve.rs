@@ -6,7 +6,7 @@ use crate::screen::stdout;
 use crate::terminal::note;
 use anyhow::{Context, bail};
 use bowline::predictor::Reads;
-use bowline_serve::{Limits, Server};
+use bowline_serve::{Limits, LogTarget, Server};
 use clap::Args;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -37,6 +37,9 @@ pub struct ServeOptions {
     /// Show the curves of the runs in this folder
     #[arg(long, value_name = "DIR")]
     pub runs: Option<PathBuf>,
+    /// Write a line of JSON to FILE for each request (- is standard output)
+    #[arg(long, value_name = "FILE")]
+    pub access_log: Option<PathBuf>,
     /// Largest request body, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body_bytes)]
     pub max_body: usize,
@@ -105,6 +108,10 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<ExitCode> {
                 ..Limits::default()
             },
             threads: options.threads.get(),
+            access_log: options.access_log.clone().map(|path| match path.to_str() {
+                Some("-") => LogTarget::Output,
+                _ => LogTarget::File(path),
+            }),
         },
     )
     .context("the server cannot start")?;

@@ -70,7 +70,7 @@ impl Source {
     /// Reads one part of a corpus; a text without parts is taken whole.
     pub fn read(&self, part: SplitName, vocabulary: &Vocabulary, tokenize: bool) -> bowline::Result<Split> {
         match &self.form {
-            Form::Own(corpus) => Ok(corpus.split(part).clone()),
+            Form::Own(corpus) => corpus.split(part),
             Form::Demo => {
                 let splits = demo::splits(demo::DEFAULT_SEED);
                 let text = match part {

@@ -3,6 +3,7 @@
 use super::{budget, fit, print_json, shell};
 use crate::interrupt::Interrupt;
 use crate::options::TrainOptions;
+use crate::ranks::{self, Silent, require_one};
 use crate::screen::stdout;
 use crate::terminal::width::{self, wrap};
 use crate::terminal::{Terminal, duration, note};
@@ -14,6 +15,7 @@ use bowline::loaded_model::LoadedModel;
 use bowline::model_folder::VOCABULARY;
 use bowline::recipes::Recipe;
 use bowline::run::fit::source;
+use bowline::run::ranks::Ranks;
 use bowline::run::{self, NgramConfig, Outcome, Session};
 use bowline_interop::tensorboard::TensorBoard;
 use bowline_kernels::Isa;
@@ -21,36 +23,55 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-pub fn run(options: &TrainOptions) -> anyhow::Result<ExitCode> {
+pub fn run(options: &TrainOptions, ranks: &dyn Ranks) -> anyhow::Result<ExitCode> {
     let session = Session { threads: options.threads.get(), isa: Isa::detect() };
     if let Some(budget) = budgeted(options) {
+        require_one(ranks, "a plan for a time (`--budget`)", "what to train: `--model`, `--size` or `--epochs`")?;
         return budget::run(options, budget, session);
     }
     let model = options.model.as_deref().unwrap_or("real");
     if model == "kn" {
+        require_one(ranks, "an n-gram model (`--model kn`)", "it without `mpirun`, or a network")?;
         let (config, notes) = ngram_config(options)?;
         let mut watch = Terminal::new(Interrupt::listen(), "").saying(notes);
         let outcome = run::start_ngram(&options.out, &config, session, &mut watch)?;
         return report(&options.out, outcome, options.json);
     }
-    let (config, notes) = config(options)?;
+    let (config, notes) = ranks::all(ranks, config(options, ranks.size()))?;
+    if !ranks.leads() {
+        let mut watch = Silent(Interrupt::listen_silently());
+        return Ok(code(&run::start_among(&options.out, &config, session, ranks, &mut watch)?));
+    }
     let mut terminal = Terminal::new(Interrupt::listen(), "").saying(notes);
     let mut watch = TensorBoard::beside(&mut terminal, &options.out, options.tensorboard);
-    let outcome = run::start(&options.out, &config, session, &mut watch)?;
+    let outcome = run::start_among(&options.out, &config, session, ranks, &mut watch)?;
     report(&options.out, outcome, options.json)
+}
+
+/// A stopped run has its own exit code, that of an interrupted program.
+pub fn code(outcome: &Outcome) -> ExitCode {
+    match outcome {
+        Outcome::Finished(_) => ExitCode::SUCCESS,
+        Outcome::Stopped(_) => ExitCode::from(130),
+    }
+}
+
+/// Whether a setting is given by `--set`.
+fn given(options: &TrainOptions, key: &str) -> bool {
+    options.settings.iter().any(|s| s.split('=').next().is_some_and(|k| k.trim() == key))
 }
 
 /// The budget of a run that has one: asked for, or because nothing says what else to do.
 fn budgeted(options: &TrainOptions) -> Option<Budget> {
-    let given = |key: &str| options.settings.iter().any(|s| s.split('=').next().is_some_and(|k| k.trim() == key));
     let network =
         options.model.is_some() || options.size.is_some() || options.order.is_some() || options.init.is_some();
-    let length = options.epochs.is_some() || options.patience.is_some() || options.second_training || given("epochs");
+    let length =
+        options.epochs.is_some() || options.patience.is_some() || options.second_training || given(options, "epochs");
     options.budget.or((!network && !length && options.prune.is_empty()).then_some(Budget::Auto))
 }
 
-/// The settings of a network, and what is to be said about how they were chosen.
-fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
+/// The settings of a network for so many ranks, and what is to be said about how they were chosen.
+fn config(options: &TrainOptions, size: usize) -> anyhow::Result<(Config, Vec<String>)> {
     let mut notes = Vec::new();
     if options.order.is_some() || !options.prune.is_empty() {
         let option = if options.order.is_some() { "--order" } else { "--prune" };
@@ -83,6 +104,10 @@ fn config(options: &TrainOptions) -> anyhow::Result<(Config, Vec<String>)> {
     let mut config = config.with(&options.settings)?;
     if options.second_training && config.second_training_epochs == 0 {
         config.second_training_epochs = config.epochs;
+    }
+    if size > 1 && !given(options, "shards") {
+        config.shards = size;
+        notes.push(format!("{size} shards of the batch, one for each rank (--set shards)"));
     }
     config.validate()?;
     Ok((config, notes))
@@ -144,9 +169,9 @@ fn ngram_config(options: &TrainOptions) -> anyhow::Result<(NgramConfig, Vec<Stri
     Ok((config, notes))
 }
 
-/// Says how it ended and what to do next. A stopped run has its own exit code, that of an interrupted program.
+/// Says how it ended and what to do next.
 pub fn report(folder: &Path, outcome: Outcome, json: bool) -> anyhow::Result<ExitCode> {
-    let run = shell(folder);
+    let (run, code) = (shell(folder), code(&outcome));
     match outcome {
         Outcome::Finished(summary) if json => print_json(&*summary)?,
         Outcome::Finished(summary) => {
@@ -176,8 +201,7 @@ pub fn report(folder: &Path, outcome: Outcome, json: bool) -> anyhow::Result<Exi
         Outcome::Stopped(position) => {
             note(format_args!("saved at step {}, in epoch {}", position.step, position.epoch));
             note(format_args!("resume with: bowline resume {run}"));
-            return Ok(ExitCode::from(130));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }

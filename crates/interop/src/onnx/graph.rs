@@ -1,7 +1,8 @@
 //! The graph: embedding, recurrent layers, projection, classifier and logarithm of the softmax as ONNX's operators.
 //!
 //! A *node* is an operator with the names of what it takes and gives. An *initializer* is a tensor that is in the file.
-//! The numbers of the fields are those of ONNX's `onnx.proto3`.
+//! The numbers of the fields are those of ONNX's `onnx.proto3`. The parts are put together here for [`Form`], and in `sherpa` for
+//! sherpa-onnx.
 
 use std::borrow::Cow;
 
@@ -13,7 +14,7 @@ use bowline::spec::{Activation, LayerSpec, ModelSpec, Unit};
 
 /// ONNX's element types.
 pub(super) const FLOAT: i64 = 1;
-const INT64: i64 = 7;
+pub(super) const INT64: i64 = 7;
 
 /// Kinds of attribute.
 const ATTRIBUTE_INT: i64 = 2;
@@ -57,6 +58,9 @@ pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
     if spec.input.topics.is_some() {
         return Err("topics beside the word vectors".to_owned());
     }
+    if spec.input.context.is_some() || spec.output.sum_product.is_some() {
+        return Err("words that are read side by side, or the polynomials of a sum-product network".to_owned());
+    }
     if spec.output.pointer.is_some() {
         return Err("a pointer to the last words".to_owned());
     }
@@ -70,53 +74,54 @@ pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
 }
 
 /// Whether the layers' states are one tensor: all of one size.
-fn stacked(spec: &ModelSpec) -> bool {
+pub(super) fn stacked(spec: &ModelSpec) -> bool {
     spec.layers.iter().all(|layer| *layer == spec.layers[0])
 }
 
 /// A size that is known, or the name of one that is not.
 #[derive(Clone, Copy)]
-enum Size {
+pub(super) enum Size {
     Known(usize),
     Any(&'static str),
 }
 
+/// Where a stream begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// With the state that is handed in.
+    Given,
+    /// With zeros.
+    Zeros,
+}
+
 /// A `GraphProto` under construction.
 #[derive(Default)]
-struct Graph<'a> {
+pub(super) struct Graph<'a> {
     nodes: Vec<Message<'a>>,
     initializers: Vec<Message<'a>>,
 }
 
-/// The model, for which there are [operators](check), as a `GraphProto`.
+/// The model, for which there are [operators](check), as a `GraphProto`: a step or, in any other form, a sequence.
 pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
     let a = params.spec();
-    let (v, d) = (a.vocab, a.width());
-    let mut graph = Graph::default();
-    // Words that are read by their characters become a table.
-    graph.floats("encoder.weight", &[v, a.input.width], word_vectors(params));
+    let v = a.vocab;
+    let mut graph = Graph::of(params);
 
     // Word vectors, (time, batch, d). In a step, time is 1.
-    match form {
-        Form::Sequence => graph.node("Gather", &["encoder.weight", "ids"], &["vectors"], &[]),
-        Form::Step => {
-            graph.ints("first_axis", &[0]);
-            graph.node("Gather", &["encoder.weight", "ids"], &["word_vectors"], &[]);
-            graph.node("Unsqueeze", &["word_vectors", "first_axis"], &["vectors"], &[]);
-        }
+    if form == Form::Step {
+        graph.ints("first_axis", &[0]);
+        graph.node("Gather", &["encoder.weight", "ids"], &["word_vectors"], &[]);
+        graph.node("Unsqueeze", &["word_vectors", "first_axis"], &["vectors"], &[]);
+    } else {
+        graph.node("Gather", &["encoder.weight", "ids"], &["vectors"], &[]);
     }
-    let mut below = "vectors".to_owned();
-    for layer in 0..a.layers.len() {
-        below = graph.layer(params, layer, &below);
-    }
+    let below = graph.layers(params, "vectors", Begin::Given);
     // The state: name, layers in it, size.
     let mut states: Vec<(String, usize, usize)> = Vec::new();
     if stacked(a) {
         let layer = &a.layers[0];
         for part in layer.state() {
-            let of_layers: Vec<String> = (0..a.layers.len()).map(|l| format!("next_{part}_l{l}")).collect();
-            let of_layers: Vec<&str> = of_layers.iter().map(String::as_str).collect();
-            graph.node("Concat", &of_layers, &[&format!("next_{part}")], &[("axis", 0)]);
+            graph.stack(a.layers.len(), part, &format!("next_{part}"));
             states.push(((*part).to_owned(), a.layers.len(), layer.units));
         }
     } else {
@@ -125,33 +130,17 @@ pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
         }
     }
 
-    // The classifier, on rows of size d. `W = L^T` when tied, and the embedding is the one tensor for both.
-    graph.ints("rows", &[-1, a.inputs(a.layers.len()) as i64]);
-    graph.node("Reshape", &[&below, "rows"], &["states"], &[]);
-    let seen = graph.projection(params);
-    let mut classifier = vec![seen, "encoder.weight"];
-    if !a.output.tied {
-        graph.floats("decoder.weight", &[v, d], Cow::Borrowed(params.classifier()));
-        classifier[1] = "decoder.weight";
-    }
-    if let Some(bias) = params.classifier_bias() {
-        graph.floats("decoder.bias", &[v], Cow::Borrowed(bias));
-        classifier.push("decoder.bias");
-    }
-    graph.node("Gemm", &classifier, &["logits"], &[("transB", 1)]);
-    let time_and_batch: &[Size] = match form {
-        Form::Step => {
-            graph.node("LogSoftmax", &["logits"], &["log_probabilities"], &[("axis", 1)]);
-            &[Size::Any("batch")]
-        }
-        Form::Sequence => {
-            graph.node("LogSoftmax", &["logits"], &["log_probability_rows"], &[("axis", 1)]);
-            graph.node("Shape", &["ids"], &["time_and_batch"], &[]);
-            graph.ints("vocabulary_size", &[v as i64]);
-            graph.node("Concat", &["time_and_batch", "vocabulary_size"], &["result_shape"], &[("axis", 0)]);
-            graph.node("Reshape", &["log_probability_rows", "result_shape"], &["log_probabilities"], &[]);
-            &[Size::Any("time"), Size::Any("batch")]
-        }
+    graph.classifier(params, &below);
+    let time_and_batch: &[Size] = if form == Form::Step {
+        graph.node("LogSoftmax", &["logits"], &["log_probabilities"], &[("axis", 1)]);
+        &[Size::Any("batch")]
+    } else {
+        graph.node("LogSoftmax", &["logits"], &["log_probability_rows"], &[("axis", 1)]);
+        graph.node("Shape", &["ids"], &["time_and_batch"], &[]);
+        graph.ints("vocabulary_size", &[v as i64]);
+        graph.node("Concat", &["time_and_batch", "vocabulary_size"], &["result_shape"], &[("axis", 0)]);
+        graph.node("Reshape", &["log_probability_rows", "result_shape"], &["log_probabilities"], &[]);
+        &[Size::Any("time"), Size::Any("batch")]
     };
 
     let result = [time_and_batch, &[Size::Known(v)]].concat();
@@ -163,27 +152,59 @@ pub(super) fn graph<'a>(params: &'a Params, form: Form) -> Message<'a> {
         outputs.push(value(&format!("next_{name}"), FLOAT, &shape));
     }
 
-    let mut message = Message::new();
-    for node in graph.nodes {
-        message = message.message(1, node);
-    }
-    message = message.text(2, &format!("bowline_{}", form.name()));
-    for initializer in graph.initializers {
-        message = message.message(5, initializer);
-    }
-    for input in inputs {
-        message = message.message(11, input);
-    }
-    for output in outputs {
-        message = message.message(12, output);
-    }
-    message
+    graph.message(&format!("bowline_{}", form.name()), inputs, outputs)
 }
 
 impl<'a> Graph<'a> {
+    /// A graph that has the word vectors. Words that are read by their characters become a table.
+    pub(super) fn of(params: &'a Params) -> Graph<'a> {
+        let (a, mut graph) = (params.spec(), Graph::default());
+        graph.floats("encoder.weight", &[a.vocab, a.input.width], word_vectors(params));
+        graph
+    }
+
+    /// The `GraphProto`.
+    pub(super) fn message(self, name: &str, inputs: Vec<Message<'a>>, outputs: Vec<Message<'a>>) -> Message<'a> {
+        let fields = |number, of: Vec<Message<'a>>| of.into_iter().map(move |message| (number, message));
+        let before = fields(1, self.nodes);
+        let after = fields(5, self.initializers).chain(fields(11, inputs)).chain(fields(12, outputs));
+        let add = |message: Message<'a>, (number, part)| message.message(number, part);
+        after.fold(before.fold(Message::new(), add).text(2, name), add)
+    }
+
+    /// All layers on `below`; returns the name of the last one's states, (time, 1, batch, d).
+    pub(super) fn layers(&mut self, params: &'a Params, below: &str, begin: Begin) -> String {
+        (0..params.spec().layers.len()).fold(below.to_owned(), |below, layer| self.layer(params, layer, &below, begin))
+    }
+
+    /// A part of the state after the words, `h` or `c`, of all layers: (layers, batch, d).
+    pub(super) fn stack(&mut self, layers: usize, part: &str, name: &str) {
+        let of_layers: Vec<String> = (0..layers).map(|layer| format!("next_{part}_l{layer}")).collect();
+        let of_layers: Vec<&str> = of_layers.iter().map(String::as_str).collect();
+        self.node("Concat", &of_layers, &[name], &[("axis", 0)]);
+    }
+
+    /// `logits`, (time * batch, V), of the last layer's states. `W = L^T` when tied, and the embedding is the one tensor for both.
+    pub(super) fn classifier(&mut self, params: &'a Params, below: &str) {
+        let a = params.spec();
+        self.ints("rows", &[-1, a.inputs(a.layers.len()) as i64]);
+        self.node("Reshape", &[below, "rows"], &["states"], &[]);
+        let seen = self.projection(params);
+        let mut classifier = vec![seen, "encoder.weight"];
+        if !a.output.tied {
+            self.floats("decoder.weight", &[a.vocab, a.width()], Cow::Borrowed(params.classifier()));
+            classifier[1] = "decoder.weight";
+        }
+        if let Some(bias) = params.classifier_bias() {
+            self.floats("decoder.bias", &[a.vocab], Cow::Borrowed(bias));
+            classifier.push("decoder.bias");
+        }
+        self.node("Gemm", &classifier, &["logits"], &[("transB", 1)]);
+    }
+
     /// A layer on `below`, (time, batch, inputs); returns the name of its states, (time, 1, batch, d). The 1 is ONNX's number of
     /// directions.
-    fn layer(&mut self, params: &'a Params, layer: usize, below: &str) -> String {
+    fn layer(&mut self, params: &'a Params, layer: usize, below: &str, begin: Begin) -> String {
         let (spec, weights) = (params.spec(), params.layer(layer));
         let (d, inputs) = (spec.layers[layer].units, spec.inputs(layer));
         let Ok(operator) = operator(&spec.layers[layer]) else { return below.to_owned() };
@@ -204,10 +225,10 @@ impl<'a> Graph<'a> {
         // This layer's part of the state, (1, batch, d).
         let (mut takes, mut gives) = (vec![below.to_owned(), w, r, b, String::new()], vec![named("states")]);
         for part in spec.layers[layer].state() {
-            takes.push(named(part));
+            takes.push(if begin == Begin::Given { named(part) } else { String::new() });
             gives.push(named(&format!("next_{part}")));
         }
-        if stacked(spec) {
+        if begin == Begin::Given && stacked(spec) {
             self.ints(&which, &[layer as i64]);
             for part in spec.layers[layer].state() {
                 self.node("Gather", &[part, &which], &[&named(part)], &[("axis", 0)]);
@@ -254,7 +275,7 @@ impl<'a> Graph<'a> {
     }
 
     /// A `NodeProto`, named after the first thing it gives.
-    fn node(&mut self, operator: &str, takes: &[&str], gives: &[&str], attributes: &[(&str, i64)]) {
+    pub(super) fn node(&mut self, operator: &str, takes: &[&str], gives: &[&str], attributes: &[(&str, i64)]) {
         let mut node = Message::new();
         for name in takes {
             node = node.text(1, name);
@@ -270,7 +291,7 @@ impl<'a> Graph<'a> {
     }
 
     /// A `TensorProto` of floats.
-    fn floats(&mut self, name: &str, shape: &[usize], values: Cow<'a, [f32]>) {
+    pub(super) fn floats(&mut self, name: &str, shape: &[usize], values: Cow<'a, [f32]>) {
         let mut tensor = Message::new();
         for &size in shape {
             tensor = tensor.int(1, size as i64);
@@ -279,7 +300,7 @@ impl<'a> Graph<'a> {
     }
 
     /// A `TensorProto` of a few whole numbers.
-    fn ints(&mut self, name: &str, values: &[i64]) {
+    pub(super) fn ints(&mut self, name: &str, values: &[i64]) {
         let mut tensor = Message::new().int(1, values.len() as i64).int(2, INT64);
         for &value in values {
             tensor = tensor.int(7, value);
@@ -295,7 +316,7 @@ pub(super) fn in_order(values: &[f32], order: &[usize]) -> Vec<f32> {
 }
 
 /// A `ValueInfoProto`: the name, element type and shape of what goes in or comes out.
-fn value<'a>(name: &str, element: i64, shape: &[Size]) -> Message<'a> {
+pub(super) fn value<'a>(name: &str, element: i64, shape: &[Size]) -> Message<'a> {
     let mut sizes = Message::new();
     for size in shape {
         sizes = sizes.message(

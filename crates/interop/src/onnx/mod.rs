@@ -14,9 +14,12 @@
 //! The weights are those of the model folder. A tied classifier is stored once, as the embedding. Rows of a layer's matrices are in
 //! ONNX's order of gates: i, o, f, c, and of a GRU z, r, h. The file says what it is in its metadata: the kind of model, the
 //! hash of the vocabulary, the ids of `<eos>` and `<unk>`.
+//!
+//! [`Form::Hypotheses`] and [`Form::Token`] are what sherpa-onnx rescores with (`sherpa`).
 
 mod graph;
 pub(crate) mod import;
+mod sherpa;
 #[cfg(test)]
 mod tests;
 
@@ -38,14 +41,20 @@ pub enum Form {
     Step,
     /// A sequence of words of each stream.
     Sequence,
+    /// Whole sentences, for sherpa-onnx's offline recognisers.
+    Hypotheses,
+    /// One token of one stream, for sherpa-onnx's streaming recognisers.
+    Token,
 }
 
 impl Form {
-    /// `step` or `sequence`.
+    /// `step`, `sequence`, `hypotheses` or `token`.
     pub fn name(self) -> &'static str {
         match self {
             Form::Step => "step",
             Form::Sequence => "sequence",
+            Form::Hypotheses => "hypotheses",
+            Form::Token => "token",
         }
     }
 }
@@ -67,6 +76,10 @@ pub fn export(folder: &Path, form: Form, out: &Path) -> Result<u64> {
         let problem = format!("ONNX has no operator for {what}; it has some for `lstm`, `gru` and `rnn`");
         Error::model(folder, "network", problem, "use the model with Bowline itself, for example `bowline serve`")
     })?;
+    if form == Form::Token && !sherpa::can_stream(params.spec()) {
+        let problem = "sherpa-onnx streams with the states of equal LSTM layers alone, and these are others";
+        return Err(Error::model(folder, "network", problem, "leave out --streaming; offline recognisers take it"));
+    }
     check_length(out, estimate(params))?;
     let message = message(&model, params, form);
     check_length(out, message.len())?;
@@ -96,7 +109,7 @@ fn check_length(out: &Path, bytes: u64) -> Result<()> {
 /// The whole file: a `ModelProto`.
 fn message<'a>(model: &LoadedModel, params: &'a Params, form: Form) -> Message<'a> {
     let vocabulary = &model.vocabulary;
-    let pair = |(key, value): (&str, String)| Message::new().text(1, &format!("bowline.{key}")).text(2, &value);
+    let pair = |key: &str, value: &str| Message::new().text(1, key).text(2, value);
     let kept = |key: &str| model.metadata.get(key).cloned();
     let metadata = [
         ("model", Some(model.kind.clone())),
@@ -108,15 +121,25 @@ fn message<'a>(model: &LoadedModel, params: &'a Params, form: Form) -> Message<'
         ("unk", vocabulary.unk().map(|id| id.to_string())),
         ("tokenize", kept("tokenize")),
     ];
+    let graph = match form {
+        Form::Step | Form::Sequence => graph::graph(params, form),
+        Form::Hypotheses => sherpa::hypotheses(params, vocabulary.eos()),
+        Form::Token => sherpa::token(params),
+    };
     let mut message = Message::new()
         .int(1, FORMAT)
         .text(2, "bowline")
         .text(3, env!("CARGO_PKG_VERSION"))
-        .message(7, graph::graph(params, form))
+        .message(7, graph)
         .message(8, Message::new().text(1, "").int(2, OPERATORS));
     for (key, value) in metadata {
         if let Some(value) = value {
-            message = message.message(14, pair((key, value)));
+            message = message.message(14, pair(&format!("bowline.{key}"), &value));
+        }
+    }
+    if form == Form::Token {
+        for (key, value) in sherpa::metadata(params.spec(), vocabulary.eos()) {
+            message = message.message(14, pair(key, &value));
         }
     }
     message

@@ -26,8 +26,9 @@ pub(super) struct Convolution {
     vectors: TensorId,
     weight: TensorId,
     bias: TensorId,
-    /// (k, m, c): the weights by offset.
+    /// (k, m, c) each: the weights by offset, and their gradient.
     by_offset: Buffer,
+    d_by_offset: Buffer,
     /// (S, k, m): `q`.
     table: Buffer,
     d_table: Buffer,
@@ -52,6 +53,7 @@ impl Convolution {
             weight,
             bias,
             by_offset: Buffer::zeros(width * maps * inputs),
+            d_by_offset: Buffer::new(),
             table: Buffer::new(),
             d_table: Buffer::new(),
             packed: PackedB::new(compute.isa, Precision::F32),
@@ -118,6 +120,8 @@ impl Convolution {
                 }
             }
         }
+        // Padding has no vector, whatever its row holds.
+        d_table[PAD * k * m..][..k * m].fill(0.0);
     }
 
     /// From there to the gradient of the weights, and of the vectors, to which it is added.
@@ -132,10 +136,11 @@ impl Convolution {
         gemm(team, d_table, &self.packed, gradient.of_mut(self.vectors), Into::Accumulate);
         // d_w = d_q^T c
         self.packed.pack(team, Mat::new(params.of(self.vectors), symbols, c));
-        gemm(team, d_table.t(), &self.packed, &mut self.by_offset, Into::Overwrite);
+        self.d_by_offset.grow(k * m * c);
+        gemm(team, d_table.t(), &self.packed, &mut self.d_by_offset, Into::Overwrite);
         for (f, of_map) in gradient.of_mut(self.weight).chunks_exact_mut(k * c).enumerate() {
             for (j, d_w) in of_map.chunks_exact_mut(c).enumerate() {
-                d_w.copy_from_slice(&self.by_offset[(j * m + f) * c..][..c]);
+                d_w.copy_from_slice(&self.d_by_offset[(j * m + f) * c..][..c]);
             }
         }
     }

@@ -8,7 +8,6 @@ mod convolution;
 mod highway;
 
 use super::embedding;
-use crate::characters::PAD;
 use crate::compute::Compute;
 use crate::layout::TensorId;
 use crate::model::Masks;
@@ -141,9 +140,6 @@ impl Characters {
         });
         gradient.of_mut(tensors.vectors).fill(0.0);
         self.convolutions.iter_mut().for_each(|convolution| convolution.backward(params, gradient));
-        let d_symbols = gradient.of_mut(tensors.vectors);
-        let c = d_symbols.len() / params.spec().input.characters.as_ref().map_or(1, |spec| spec.symbols);
-        d_symbols[PAD * c..][..c].fill(0.0);
     }
 
     /// The vectors of `distinct`.

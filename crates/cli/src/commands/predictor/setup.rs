@@ -208,9 +208,9 @@ pub fn need_scale(model: &LoadedModel, data: Option<&Source>, team: &Arc<Team>, 
                 progress.show("gradients on the training text", share);
                 true
             };
-            let scale = GradientScale::compute(params, &train.ids, Arc::clone(team), isa, show);
+            let scale = GradientScale::compute(params, &train.ids.into(), Arc::clone(team), isa, show);
             progress.clear();
-            let Some(scale) = scale else { return Ok(()) };
+            let Some(scale) = scale? else { return Ok(()) };
             if let Err(error) = scale.save(&model.folder, &mark, &train.sha256) {
                 note(format_args!("the scale of the gradients could not be saved: {error}"));
             }
