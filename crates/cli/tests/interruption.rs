@@ -213,7 +213,7 @@ fn with_a_checkpoint_after_every_step_no_step_is_done_twice() {
     let trial = Trial::new(&each);
     trial.kill_and_resume(4, 3);
 
-    // The previous checkpoint is one step older than the last one, all the way.
+    // The previous checkpoint is one step older than the last one, all the way; or of the same step, at the end of the epoch.
     trial.killed("one", 0.5);
     let path = trial.path("one");
     let step = |name: &str| {
@@ -223,7 +223,8 @@ fn with_a_checkpoint_after_every_step_no_step_is_done_twice() {
     };
     // Killed between the two renames, there is no last one.
     if path.join("checkpoints/last.safetensors").exists() {
-        assert_eq!(step("previous.safetensors") + 1, step("last.safetensors"));
+        let (previous, last) = (step("previous.safetensors"), step("last.safetensors"));
+        assert!((previous..=previous + 1).contains(&last), "{previous}, then {last}");
     }
 
     // How often it is saved changes nothing.
