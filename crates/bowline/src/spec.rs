@@ -230,6 +230,11 @@ impl ModelSpec {
         if self.output.mixture.is_some() { self.inputs(self.layers.len()) } else { self.width() }
     }
 
+    /// Whether words outside the vocabulary can be read, by their characters. Topics and a pointer know words by their ids only.
+    pub fn reads_any_word(&self) -> bool {
+        self.input.characters.is_some() && self.features() == 0 && self.output.pointer.is_none()
+    }
+
     /// Width of a word's *outlook*, all that the distribution of the next word is computed from: what the classifier sees, and
     /// what the pointer points to or what share each softmax has.
     pub fn outlook(&self) -> usize {

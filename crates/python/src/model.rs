@@ -7,7 +7,7 @@ use bowline::LoadedModel;
 use bowline::corpus::{Detokenizer, Phrase};
 use bowline::loaded_model::likeliest;
 use bowline::predictor::{Reads, check_logprobs};
-use bowline::score::{Continuation, Memory, Reader, Sampling, Scored, Sentence};
+use bowline::score::{Continuation, Memory, Passage, Reader, Sampling, Scored, Sentence};
 use numpy::{PyArray2, PyArrayMethods, ToPyArray};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -71,11 +71,14 @@ impl LanguageModel {
         let (seed, sampling) = read_sampling(sampling)?;
         let (vocabulary, tokenize) = (&self.model().vocabulary, self.model().tokenize);
         let phrase = Phrase::new(prompt, vocabulary, tokenize).map_err(to_python)?;
-        let text = [&[vocabulary.eos()], &phrase.ids[..]].concat();
+        let (text, strangers) = phrase.after_eos(vocabulary);
         let mut texts: Vec<(String, Detokenizer)> =
             (0..samples).map(|_| (prompt.trim().to_owned(), Detokenizer::new(prompt.trim()))).collect();
         let work = |engine: &mut Engine| {
-            let start = |sample: usize| Continuation::new(text.clone(), sampling, seed, sample as u64);
+            let start = |sample: usize| {
+                let text = Continuation::new(text.clone(), sampling, seed, sample as u64);
+                text.with_strangers(strangers.clone())
+            };
             engine.reader_of(Reads::Phrase)?.tell((0..samples).map(start).collect(), words, 0, &mut |number, word| {
                 if word.id == vocabulary.eos() {
                     return false;
@@ -147,10 +150,11 @@ impl LanguageModel {
         let model = self.model();
         let phrase = Phrase::new(text, &model.vocabulary, model.tokenize).map_err(to_python)?;
         let y = self.shared.with(py, |engine| {
-            let mut predictor = engine.ensemble(Reads::Phrase)?.predictor(&engine.team, engine.isa)?;
-            predictor.observe(&[&[model.vocabulary.eos()], &phrase.ids[..]].concat());
-            let mut y = vec![0.0; predictor.vocab()];
-            predictor.distribution(&mut y);
+            let mut reader = engine.reader_of(Reads::Phrase)?;
+            let (inputs, strangers) = phrase.after_eos(&model.vocabulary);
+            let passage = Passage { inputs: &inputs, strangers: &strangers, keep: true, ..Passage::default() };
+            let memory = reader.read(&[passage]).pop().and_then(|reading| reading.memory).unwrap_or_default();
+            let y = reader.distributions(&[&memory]);
             check_logprobs(&model.folder, y.iter().map(|&p| f64::from(p).ln()))?;
             Ok(y)
         })?;
@@ -212,7 +216,9 @@ impl LanguageModel {
         let words = with_end(&sentence).into();
         let all = self.shared.with(py, |engine| {
             let (reader, outlook) = engine.outlook()?;
-            let scored = reader.score(std::slice::from_ref(&sentence));
+            // Entropy and rank are those after `<unk>`; the words' own log-probabilities must be, too.
+            let closed = Sentence { unseen: Vec::new(), ..sentence.clone() };
+            let scored = reader.score(&[closed]);
             let scored = scored.into_iter().next().unwrap_or_else(|| Scored::new(Vec::new()));
             check_logprobs(&self.model().folder, scored.logprobs.iter().copied())?;
             Ok(outlook.read(&sentence, &scored, false))

@@ -65,6 +65,11 @@ fn read_text(app: &App, model: &LoadedModel, fields: &Fields<'_>) -> Result<Vec<
     Ok(words)
 }
 
+/// `<eos>` and then the words, to be read.
+fn sequence(model: &LoadedModel, words: &[prompt::Word]) -> Sequence {
+    Sequence { inputs: inputs(model, words), strangers: prompt::strangers(words, 1), ..Sequence::default() }
+}
+
 /// `<eos>` and then the words.
 fn inputs(model: &LoadedModel, words: &[prompt::Word]) -> Vec<u32> {
     std::iter::once(model.vocabulary.eos()).chain(words.iter().map(|word| word.id)).collect()
@@ -82,7 +87,7 @@ pub async fn next(State(app): Shared, request: Request) -> Result<Response, Prob
     let words = read_text(&app, model, &fields)?;
     let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
     let draw = Draw { sampling, seed: 0, sample: 0, words: 1, top: k };
-    let sequence = Sequence { inputs: inputs(model, &words), draws: vec![draw], ..Sequence::default() };
+    let sequence = Sequence { draws: vec![draw], ..sequence(model, &words) };
     let likeliest = drawn(&app, number, sequence).await?.into_iter().next().map(|word| word.likeliest);
     let next: Vec<Value> = likeliest
         .into_iter()
@@ -142,8 +147,7 @@ pub async fn score(State(app): Shared, request: Request) -> Result<Response, Pro
     let lines: Vec<&[prompt::Word]> =
         if carry { vec![&words[..]] } else { words.split_inclusive(|word| word.id == eos).collect() };
     let room = app.reserve(words.iter().map(|word| prompt::size(model, word.id) + 1 + top).sum())?;
-    let sequence =
-        |line: &&[prompt::Word]| Sequence { inputs: inputs(model, line), score: true, top, draws: Vec::new() };
+    let sequence = |line: &&[prompt::Word]| Sequence { score: true, top, ..sequence(model, line) };
     let sequences: Vec<Sequence> = lines.iter().filter(|line| !line.is_empty()).map(sequence).collect();
     let mut readings: Vec<_> = sequences.iter().map(|_| None).collect();
     let mut parts = app.engine.submit(Job { model: number, sequences })?;
@@ -266,7 +270,7 @@ pub async fn generate(State(app): Shared, request: Request) -> Result<Response, 
     app.limits.check_tokens(prompt.len() + words)?;
     let seed = fields.seed()?.unwrap_or_else(fresh_seed);
     let draw = Draw { sampling: sampling(&fields)?, seed, sample: 0, words, top: 0 };
-    let sequence = Sequence { inputs: inputs(model, &prompt), draws: vec![draw], ..Sequence::default() };
+    let sequence = Sequence { draws: vec![draw], ..sequence(model, &prompt) };
     let mut pieces = Pieces::after(text);
     let drawn = drawn(&app, number, sequence).await?;
     let ended = drawn.last().is_some_and(|word| model.vocabulary.word(word.id) == EOS);

@@ -13,6 +13,7 @@
 use crate::metrics::ModelMetrics;
 use crate::one_by_one;
 use crate::problem::Problem;
+use bowline::corpus::Stranger;
 use bowline::predictor::is_logprob;
 use bowline::score::{Continuation, Memory, Passage, Reader, Reading, Sampling, Word};
 use std::collections::VecDeque;
@@ -45,6 +46,8 @@ pub struct Job {
 pub struct Sequence {
     /// The words to be read, an `<eos>` first.
     pub inputs: Vec<u32>,
+    /// Those of them that the vocabulary lacks.
+    pub strangers: Vec<Stranger>,
     /// Whether the probability of each input but the first is wanted.
     pub score: bool,
     /// How many of the likeliest words are wanted beside each of them.
@@ -350,7 +353,7 @@ fn read(reader: &mut Reader, metrics: &ModelMetrics, drawing: &mut Vec<Drawing>,
             let (draws, last) = (!s.draws.is_empty(), s.inputs.len() - 1);
             let inputs = if draws { &s.inputs[..] } else { &s.inputs[..last] };
             let targets = if s.score { &targets[..inputs.len()] } else { &[] };
-            Passage { from: None, inputs, targets, top: s.top, keep: draws }
+            Passage { from: None, inputs, strangers: &s.strangers, targets, top: s.top, keep: draws }
         })
         .collect();
     // The batch is read to its end as long as one client waits for it.

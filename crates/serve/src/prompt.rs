@@ -11,7 +11,7 @@
 //! itself has said so: that one is taken, and no second one is read.
 
 use crate::problem::Problem;
-use bowline::corpus::Phrase;
+use bowline::corpus::{Phrase, Stranger};
 use bowline::loaded_model::LoadedModel;
 
 /// A word of a text.
@@ -34,16 +34,18 @@ pub fn read(model: &LoadedModel, text: &str) -> Result<Vec<Word>, Problem> {
         // White space parts words in every kind of text, so that each piece between two can be read by itself.
         for chunk in line.split_whitespace() {
             let phrase = Phrase::new(chunk, vocabulary, model.tokenize).map_err(|e| Problem::invalid(e.to_string()))?;
-            let strangers = phrase.ids.iter().filter(|&&id| Some(id) == vocabulary.unk()).count();
-            // A literal `<unk>` among the strangers leaves open who is who; then none is named.
-            let mut unseen = (strangers == phrase.unseen.len()).then_some(phrase.unseen).into_iter().flatten();
-            for id in phrase.ids {
-                let unknown = if Some(id) == vocabulary.unk() { unseen.next() } else { None };
-                words.push(Word { id, unknown });
-            }
+            let first = words.len();
+            words.extend(phrase.ids.into_iter().map(|id| Word { id, unknown: None }));
+            phrase.unseen.into_iter().for_each(|Stranger { place, word }| words[first + place].unknown = Some(word));
         }
     }
     Ok(words)
+}
+
+/// The words that the vocabulary lacks, where `before` tokens are read before the first.
+pub fn strangers(words: &[Word], before: usize) -> Vec<Stranger> {
+    let stranger = |(i, word): (usize, &Word)| Some(Stranger { place: before + i, word: word.unknown.clone()? });
+    words.iter().enumerate().filter_map(stranger).collect()
 }
 
 /// The tokens of a text.

@@ -28,7 +28,7 @@ use std::path::Path;
 pub use detokenize::Detokenizer;
 pub use ids::{IdFile, Ids, Page};
 pub use layout::{SplitName, find_split, find_splits};
-pub use split::{Phrase, Split};
+pub use split::{Phrase, Split, Stranger};
 pub use survey::{Part, Survey};
 pub use text::IdsIn;
 

@@ -161,13 +161,29 @@ impl From<Split> for Split<Ids> {
     }
 }
 
+/// A word that the vocabulary lacks. `<unk>` stands in its place; a network that reads characters can read it all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    /// Its place in the text.
+    pub place: usize,
+    /// How it is written.
+    pub word: String,
+}
+
+impl Stranger {
+    /// Moved by some places, as when an `<eos>` is put before its text.
+    pub fn moved(&self, by: usize) -> Stranger {
+        Stranger { place: self.place + by, word: self.word.clone() }
+    }
+}
+
 /// A few words as ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phrase {
     /// The words, without an `<eos>` that is not in the text.
     pub ids: Vec<u32>,
     /// The words that became `<unk>`.
-    pub unseen: Vec<String>,
+    pub unseen: Vec<Stranger>,
 }
 
 impl Phrase {
@@ -179,8 +195,8 @@ impl Phrase {
         for_each_word_of_line(text, tokenize, |word| match (vocabulary.id(word), vocabulary.unk()) {
             (Some(id), _) => phrase.ids.push(id),
             (None, Some(unk)) => {
+                phrase.unseen.push(Stranger { place: phrase.ids.len(), word: word.to_owned() });
                 phrase.ids.push(unk);
-                phrase.unseen.push(word.to_owned());
             }
             (None, None) => {
                 stranger.get_or_insert_with(|| word.to_owned());
@@ -194,6 +210,17 @@ impl Phrase {
                 "use the model's words; its vocab.txt lists them",
             )),
         }
+    }
+
+    /// The phrase at the beginning of a sentence: with an `<eos>` before it.
+    pub fn after_eos(&self, vocabulary: &Vocabulary) -> (Vec<u32>, Vec<Stranger>) {
+        let ids = std::iter::once(vocabulary.eos()).chain(self.ids.iter().copied()).collect();
+        (ids, self.unseen.iter().map(|stranger| stranger.moved(1)).collect())
+    }
+
+    /// The words that became `<unk>`, as they are written.
+    pub fn unseen_words(&self) -> Vec<&str> {
+        self.unseen.iter().map(|stranger| stranger.word.as_str()).collect()
     }
 }
 
@@ -264,7 +291,7 @@ mod tests {
         let with_unk = vocabulary("the <unk> <eos> do n't");
         assert_eq!(
             Phrase::new("the dog\n", &with_unk, false).unwrap(),
-            Phrase { ids: vec![0, 1], unseen: vec!["dog".into()] }
+            Phrase { ids: vec![0, 1], unseen: vec![Stranger { place: 1, word: "dog".into() }] }
         );
         assert_eq!(Phrase::new("Don't", &with_unk, true).unwrap().ids, [3, 4]);
         assert!(Phrase::new("", &with_unk, true).unwrap().ids.is_empty());

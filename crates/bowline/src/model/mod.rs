@@ -195,6 +195,14 @@ impl Network {
         }
     }
 
+    /// Makes words outside the vocabulary known to a network that reads characters and was packed for evaluation: the `i`th has
+    /// the id `V + i` in windows that are read, until others are spelled.
+    pub fn spell(&mut self, params: &Params, words: &[String]) {
+        if let Some(characters) = &mut self.characters {
+            characters.spell(params, words);
+        }
+    }
+
     /// The rows of the gradient that the last window touched, where its loss was over a sample of the words.
     pub fn touched(&self) -> Option<&Touched> {
         self.sampled.as_ref().map(|sampled| &sampled.touched)

@@ -2,6 +2,7 @@
 
 use super::reader::{Passage, Read};
 use super::{Memory, Sampler, Sampling, Word};
+use crate::corpus::Stranger;
 
 /// A text and how it goes on. Its words follow from the text before, the sampling and the seed, and from nothing else.
 #[derive(Clone, Debug)]
@@ -9,6 +10,8 @@ pub struct Continuation {
     pub(super) memory: Memory,
     /// Words of the text that the memory does not hold yet.
     pub(super) unread: Vec<u32>,
+    /// Those of them that the vocabulary lacks.
+    pub(super) strangers: Vec<Stranger>,
     pub(super) sampler: Sampler,
 }
 
@@ -17,7 +20,12 @@ impl Continuation {
     /// numbers give different continuations with the same seed.
     pub fn new(text: Vec<u32>, sampling: Sampling, seed: u64, sample: u64) -> Continuation {
         let sampler = Sampler::new(sampling, seed, sample);
-        Continuation { memory: Memory::default(), unread: text, sampler }
+        Continuation { memory: Memory::default(), unread: text, strangers: Vec::new(), sampler }
+    }
+
+    /// The same where some words of the text are not in the vocabulary.
+    pub fn with_strangers(self, strangers: Vec<Stranger>) -> Continuation {
+        Continuation { strangers, ..self }
     }
 
     /// After a text that was read already.
@@ -40,7 +48,10 @@ pub(super) fn extend(
 ) -> Vec<Word> {
     let passages: Vec<_> = texts
         .iter()
-        .map(|c| Passage { from: Some(&c.memory), inputs: &c.unread, keep: true, ..Passage::default() })
+        .map(|c| {
+            let (from, inputs, strangers) = (Some(&c.memory), &c.unread[..], &c.strangers[..]);
+            Passage { from, inputs, strangers, keep: true, ..Passage::default() }
+        })
         .collect();
     let readings = reader.read(&passages, &|| false).unwrap_or_default();
     for (text, reading) in texts.iter_mut().zip(readings) {
@@ -48,6 +59,7 @@ pub(super) fn extend(
             text.memory = memory;
         }
         text.unread.clear();
+        text.strangers.clear();
     }
     let memories: Vec<_> = texts.iter().map(|text| &text.memory).collect();
     let distributions = reader.distributions(&memories);

@@ -115,7 +115,7 @@ impl Read for OneByOne {
 
     /// What remembers or learns does so from the drawn words, too.
     fn tell(&mut self, texts: Vec<Continuation>, words: usize, top: usize, take: &mut dyn FnMut(usize, Word) -> bool) {
-        for (number, Continuation { memory, mut unread, mut sampler }) in texts.into_iter().enumerate() {
+        for (number, Continuation { memory, mut unread, mut sampler, .. }) in texts.into_iter().enumerate() {
             self.go_to(Some(&memory));
             for _ in 0..words {
                 self.predictor.observe(&unread);

@@ -4,6 +4,7 @@ use super::continuation::extend;
 use super::one_by_one::OneByOne;
 use super::side_by_side::SideBySide;
 use super::{Continuation, Memory, Word};
+use crate::corpus::Stranger;
 use crate::error::Result;
 use crate::loaded_model::LoadedModel;
 use crate::params::Params;
@@ -19,6 +20,9 @@ pub struct Passage<'a> {
     pub from: Option<&'a Memory>,
     /// The words to be read.
     pub inputs: &'a [u32],
+    /// Those of `inputs` that the vocabulary lacks, in order. A network that reads characters reads them by these; everyone
+    /// else reads the `<unk>` that stands among the inputs.
+    pub strangers: &'a [Stranger],
     /// The word that comes after each of `inputs`, whose probability is asked for; or nothing, where nothing is asked.
     /// But for the last, that is the next of `inputs`.
     pub targets: &'a [u32],
@@ -61,6 +65,8 @@ pub struct Reader {
     model: Arc<LoadedModel>,
     way: Box<dyn Read>,
     side_by_side: bool,
+    /// Whether words outside the vocabulary are read by their characters.
+    spells: bool,
 }
 
 impl Reader {
@@ -82,13 +88,14 @@ impl Reader {
         isa: Isa,
         batch: Option<usize>,
     ) -> Reader {
+        let spells = params.spec().reads_any_word();
         let way = SideBySide::new(params, model.vocabulary.unk(), team, isa, batch);
-        Reader { model, way: Box::new(way), side_by_side: true }
+        Reader { model, way: Box::new(way), side_by_side: true, spells }
     }
 
     pub(crate) fn one_by_one(model: Arc<LoadedModel>, predictor: Box<dyn Predictor>) -> Reader {
         let way = OneByOne::new(predictor, &model.vocabulary);
-        Reader { model, way: Box::new(way), side_by_side: false }
+        Reader { model, way: Box::new(way), side_by_side: false, spells: false }
     }
 
     /// The model; of several, the first.
@@ -99,6 +106,17 @@ impl Reader {
     /// Whether many passages are read in little more time than one.
     pub fn is_side_by_side(&self) -> bool {
         self.side_by_side
+    }
+
+    /// Whether words outside the vocabulary are read by their characters, not as `<unk>`.
+    pub fn spells(&self) -> bool {
+        self.spells
+    }
+
+    /// From now on reads words outside the vocabulary as `<unk>`, as everything does that does not read characters.
+    pub fn without_spelling(mut self) -> Reader {
+        self.spells = false;
+        self
     }
 
     /// Reads all passages and answers their questions, in the order of the passages. Ids must be below the vocabulary's
@@ -112,7 +130,11 @@ impl Reader {
         for passage in passages {
             assert!(passage.targets.is_empty() || passage.targets.len() == passage.inputs.len());
         }
-        self.way.read(passages, stop)
+        if self.spells || passages.iter().all(|passage| passage.strangers.is_empty()) {
+            return self.way.read(passages, stop);
+        }
+        let closed: Vec<_> = passages.iter().map(|passage| Passage { strangers: &[], ..*passage }).collect();
+        self.way.read(&closed, stop)
     }
 
     /// The distribution of the next word after each memory, (n, V), by id.

@@ -1,7 +1,7 @@
 //! Sentences and their log-probabilities.
 
 use super::{Memory, Passage, Reader};
-use crate::corpus::for_each_word_of_line;
+use crate::corpus::{Stranger, for_each_word_of_line};
 use crate::error::{Error, Result};
 use crate::vocabulary::{EOS, UNK, Vocabulary};
 use std::path::Path;
@@ -13,7 +13,8 @@ pub struct Sentence {
     pub words: Vec<String>,
     /// Their ids.
     pub ids: Vec<u32>,
-    /// The places of the words that the vocabulary lacks and that are read as `<unk>`.
+    /// The places of the words that the vocabulary lacks. They are predicted as `<unk>`, and read as `<unk>` or by their
+    /// characters.
     pub unseen: Vec<usize>,
 }
 
@@ -97,7 +98,7 @@ impl Reader {
     /// The log-probabilities of sentences that each come after the same memory, as the hypotheses for one sentence of a
     /// longer text do.
     pub fn score_after(&mut self, memory: Option<&Memory>, sentences: &[Sentence]) -> Vec<Scored> {
-        let texts: Vec<Vec<u32>> = sentences.iter().map(|sentence| self.text(std::slice::from_ref(sentence))).collect();
+        let texts: Vec<_> = sentences.iter().map(|sentence| self.text(std::slice::from_ref(sentence))).collect();
         let passages: Vec<_> = texts.iter().map(|text| Passage { from: memory, ..passage(text) }).collect();
         self.read(&passages).into_iter().map(|reading| Scored::new(reading.logprobs)).collect()
     }
@@ -115,20 +116,22 @@ impl Reader {
         sentences.iter().map(|s| Scored::new(logprobs.by_ref().take(s.ids.len() + 1).collect())).collect()
     }
 
-    /// `<eos>`, and then each sentence with its `<eos>`.
-    fn text(&self, sentences: &[Sentence]) -> Vec<u32> {
+    /// `<eos>`, and then each sentence with its `<eos>`; and the words among them that the vocabulary lacks.
+    fn text(&self, sentences: &[Sentence]) -> (Vec<u32>, Vec<Stranger>) {
         let eos = self.model().vocabulary.eos();
-        let mut text = vec![eos];
+        let (mut text, mut strangers) = (vec![eos], Vec::new());
         for sentence in sentences {
+            let stranger = |&i: &usize| Stranger { place: text.len() + i, word: sentence.words[i].clone() };
+            strangers.extend(sentence.unseen.iter().map(stranger));
             text.extend(&sentence.ids);
             text.push(eos);
         }
-        text
+        (text, strangers)
     }
 }
 
 /// Every word of a text but the last is read, and every one but the first predicted.
-fn passage(text: &[u32]) -> Passage<'_> {
-    let (inputs, targets) = text.split_last().map_or((text, text), |(_, inputs)| (inputs, &text[1..]));
-    Passage { inputs, targets, ..Passage::default() }
+fn passage((text, strangers): &(Vec<u32>, Vec<Stranger>)) -> Passage<'_> {
+    let (inputs, targets) = text.split_last().map_or((&text[..], &text[..]), |(_, inputs)| (inputs, &text[1..]));
+    Passage { inputs, targets, strangers, ..Passage::default() }
 }

@@ -32,6 +32,8 @@ pub(super) struct SideBySide {
     // Buffers that are used again.
     window: Window,
     questions: Vec<Question>,
+    /// Words of the window that the vocabulary lacks, each once.
+    strangers: Vec<String>,
 }
 
 impl SideBySide {
@@ -47,8 +49,8 @@ impl SideBySide {
         let steps = ROWS.div_ceil(batch);
         let mut network = Network::new(params.spec(), Compute::new(team, isa), Use::Evaluate, steps, batch);
         network.pack(&params, Use::Evaluate);
-        let (rows, window, questions) = (steps * batch, Window::default(), Vec::new());
-        SideBySide { params, unk, network, batch, rows, window, questions }
+        let (rows, window) = (steps * batch, Window::default());
+        SideBySide { params, unk, network, batch, rows, window, questions: Vec::new(), strangers: Vec::new() }
     }
 
     /// Reads the passages whose numbers are in `group`, longest first.
@@ -100,11 +102,23 @@ impl SideBySide {
         }
     }
 
-    /// Prepares the window of the steps from `start` on: its words, and a question for each that has a target.
+    /// Prepares the window of the steps from `start` on: its words, and a question for each that has a target. Words that the
+    /// vocabulary lacks get the ids after those of the vocabulary.
     fn ask(&mut self, passages: &[Passage<'_>], rows: &[usize], start: usize, steps: usize) {
         let Window { inputs, .. } = &mut self.window;
         inputs.clear();
         self.questions.clear();
+        self.strangers.clear();
+        let (vocab, strangers) = (self.params.spec().vocab, &mut self.strangers);
+        let mut stranger = |passage: &Passage<'_>, place: usize| {
+            let found = passage.strangers.binary_search_by_key(&place, |stranger| stranger.place).ok()?;
+            let word = &passage.strangers[found].word;
+            let number = strangers.iter().position(|other| other == word).unwrap_or_else(|| {
+                strangers.push(word.clone());
+                strangers.len() - 1
+            });
+            Some((vocab + number) as u32)
+        };
         for t in 0..steps {
             for &i in rows {
                 let passage = &passages[i];
@@ -113,8 +127,12 @@ impl SideBySide {
                     self.questions.push(question);
                 }
                 // Beyond its end a passage repeats its first word, until it leaves.
-                inputs.push(passage.inputs.get(start + t).copied().unwrap_or(passage.inputs[0]));
+                let word = passage.inputs.get(start + t).copied().unwrap_or(passage.inputs[0]);
+                inputs.push(stranger(passage, start + t).unwrap_or(word));
             }
+        }
+        if !self.strangers.is_empty() {
+            self.network.spell(&self.params, &self.strangers);
         }
         (self.window.steps, self.window.batch) = (steps, rows.len());
     }

@@ -1,5 +1,7 @@
 use super::*;
+use crate::characters::{CharactersSpec, Spelling};
 use crate::compute::Compute;
+use crate::corpus::Stranger;
 use crate::eval::Evaluator;
 use crate::loaded_model::LoadedModel;
 use crate::model::{Dropout, KeepProb};
@@ -9,7 +11,7 @@ use crate::predictor::recency_cache::RecencySettings;
 use crate::predictor::{
     CacheSettings, DynamicForm, DynamicSettings, Ensemble, Mix, MonteCarloSettings, NeuralSettings,
 };
-use crate::spec::ModelSpec;
+use crate::spec::{InputSpec, LayerSpec, ModelSpec, OutputSpec, Unit};
 use crate::vocabulary::Vocabulary;
 use bowline_kernels::{Isa, Team};
 use std::path::Path;
@@ -17,7 +19,11 @@ use std::sync::Arc;
 
 /// A model with random weights, of words `<eos>`, `<unk>`, w2, w3, ...
 fn model(vocab: usize, hidden: usize, tied: bool) -> Arc<LoadedModel> {
-    let mut params = Params::zeros(&ModelSpec::paper(vocab, hidden, 2, tied));
+    of_spec(&ModelSpec::paper(vocab, hidden, 2, tied))
+}
+
+fn of_spec(spec: &ModelSpec) -> Arc<LoadedModel> {
+    let (mut params, vocab) = (Params::zeros(spec), spec.vocab);
     let mut x = 1u64;
     for value in params.data_mut() {
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -25,6 +31,9 @@ fn model(vocab: usize, hidden: usize, tied: bool) -> Arc<LoadedModel> {
     }
     let words: String = (2..vocab).map(|i| format!("w{i}\n")).collect();
     let vocabulary = Vocabulary::from_text(Path::new("v"), format!("<eos>\n<unk>\n{words}").as_bytes()).unwrap();
+    if let Some(characters) = &spec.input.characters {
+        params.set_spelling(Spelling::of(characters, &vocabulary));
+    }
     Arc::new(LoadedModel::network("m", "re", params, vocabulary))
 }
 
@@ -46,6 +55,41 @@ fn sentences(model: &LoadedModel, n: usize) -> Vec<Sentence> {
             Sentence::new(&words.join(" "), &model.vocabulary, false).unwrap()
         })
         .collect()
+}
+
+/// A network that reads characters reads a word outside its vocabulary by them: as the same word inside it. Others read `<unk>`.
+#[test]
+fn words_outside_the_vocabulary_are_read_by_their_characters() {
+    let characters = CharactersSpec { symbols: 17, length: 6, width: 3, maps: vec![3, 4], highways: 1 };
+    let layers = vec![LayerSpec::new(Unit::Lstm { coupled: false }, 9)];
+    let input = InputSpec::characters(characters);
+    let small = of_spec(&ModelSpec { vocab: 30, input, layers, output: OutputSpec::default() });
+    // A stranger that is written like a word of the model.
+    let known = Sentence::new("w3 w7 w4 w7 w12", &small.vocabulary, false).unwrap();
+    let mut stranger = Sentence { unseen: vec![1, 3], ..known.clone() };
+    [1, 3].into_iter().for_each(|place| stranger.ids[place] = 1);
+    let other = Sentence { words: ["w3", "w77", "w4", "w7", "w12"].map(str::to_owned).to_vec(), ..stranger.clone() };
+    let as_unk = Sentence { unseen: Vec::new(), ..stranger.clone() };
+    let mut reader = reader(&small, Isa::detect(), 2, 3);
+    assert!(reader.spells());
+    let scores = reader.score(&[known, stranger.clone(), other, as_unk.clone()]);
+    let after = |i: usize| [2, 4, 5].map(|place| scores[i].logprobs[place]);
+    assert_eq!(after(1), after(0));
+    assert_eq!(scores[1].logprobs[1], scores[3].logprobs[1], "the word itself is predicted as <unk>");
+    assert!(after(2)[0] != after(0)[0] && after(1) != after(3));
+    // The same bits alone, after other strangers, carried on, and through a continuation's memory.
+    assert_eq!(reader.score(&[stranger.clone()])[0], scores[1]);
+    assert_eq!(reader.score_on(&mut Memory::default(), &[stranger.clone()])[0], scores[1]);
+    let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
+    let strangers = |place: usize| Stranger { place, word: "w7".to_owned() };
+    let drawn = |reader: &mut Reader, text: &[u32], strangers: Vec<Stranger>| {
+        let mut text = Continuation::new(text.to_vec(), sampling, 1, 1).with_strangers(strangers);
+        reader.extend(&mut [&mut text], 0)[0].logprob
+    };
+    assert_eq!(drawn(&mut reader, &[0, 3, 1], vec![strangers(2)]), drawn(&mut reader, &[0, 3, 7], Vec::new()));
+    assert_ne!(drawn(&mut reader, &[0, 3, 1], vec![strangers(2)]), drawn(&mut reader, &[0, 3, 1], Vec::new()));
+    let mut closed = reader.without_spelling();
+    assert_eq!(closed.score(&[stranger]), closed.score(&[as_unk]));
 }
 
 /// The heart of the matter: on every instruction set, any batch, order, company and number of threads.

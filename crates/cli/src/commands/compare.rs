@@ -53,7 +53,7 @@ pub fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
         for model in &models {
             let phrase = Phrase::new(text, &model.vocabulary, model.tokenize)?;
             let next = model.next_words(&team, Isa::detect(), &phrase, options.k)?;
-            both.push((phrase.unseen, next));
+            both.push((phrase, next));
         }
         rows.push((text, both));
     }
@@ -63,7 +63,7 @@ pub fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
             .iter()
             .map(|(text, both)| {
                 let predictions: Vec<_> =
-                    both.iter().map(|(unseen, next)| json!({"unseen": unseen, "next": next})).collect();
+                    both.iter().map(|(phrase, next)| json!({"unseen": phrase.unseen_words(), "next": next})).collect();
                 json!({"phrase": text, "predictions": predictions})
             })
             .collect();
@@ -77,8 +77,8 @@ pub fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
     };
     let names = [name(0, &options.first), name(1, &options.second)];
     for (i, (text, both)) in rows.iter().enumerate() {
-        for ((unseen, _), name) in both.iter().zip(&names) {
-            for word in unseen {
+        for ((phrase, _), name) in both.iter().zip(&names) {
+            for word in phrase.unseen_words() {
                 let word = printable(word);
                 note(format_args!("`{word}` is not in the vocabulary of {name} and is read as <unk>"));
             }

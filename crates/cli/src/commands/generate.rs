@@ -1,10 +1,9 @@
 //! `bowline generate`: generate text.
 
 use super::predictor::{PredictorOptions, Setup};
-use super::{print_json, printable};
+use super::{print_json, printable, say_unseen};
 use crate::options::{Threads, seed};
 use crate::screen::stdout;
-use crate::terminal::note;
 use bowline::corpus::{Detokenizer, Phrase};
 use bowline::predictor::Reads;
 use bowline::score::{Continuation, Sampling, Word};
@@ -91,7 +90,7 @@ struct GenerateAnswer<'a> {
     prompt: &'a str,
     model: &'a str,
     seed: u64,
-    unseen: Vec<String>,
+    unseen: Vec<&'a str>,
     samples: Vec<Sample>,
 }
 
@@ -104,20 +103,21 @@ pub fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
     let GenerateOptions { drawing: temperature, top_k, top_p, unk, .. } = *options;
     let sampling = Sampling { temperature, top_k, top_p, unk };
     // The prompt stands at the beginning of a sentence: an `<eos>` is read before it.
-    let text = [&[vocabulary.eos()], &prompt.ids[..]].concat();
-    let start = |sample: u32| Continuation::new(text.clone(), sampling, options.seed, u64::from(sample));
+    let (text, strangers) = prompt.after_eos(vocabulary);
+    let start = |sample: u32| {
+        let text = Continuation::new(text.clone(), sampling, options.seed, u64::from(sample));
+        text.with_strangers(strangers.clone())
+    };
     let words = options.words as usize;
     if options.json {
         let mut samples: Vec<Sample> = (0..options.samples).map(|_| Sample::new()).collect();
         let texts = (0..options.samples).map(start).collect();
         reader.tell(texts, words, 0, &mut |number, word| samples[number].push(&word, vocabulary, options));
-        let (model, unseen) = (&setup.ensemble.name(), prompt.unseen);
+        let (model, unseen) = (&setup.ensemble.name(), prompt.unseen_words());
         print_json(&GenerateAnswer { prompt: &options.prompt, model, seed: options.seed, unseen, samples })?;
         return Ok(ExitCode::SUCCESS);
     }
-    for word in &prompt.unseen {
-        note(format_args!("`{}` is not in the model's vocabulary and is read as <unk>", printable(word)));
-    }
+    say_unseen(&prompt, &reader);
     // One after the other, so that each can be read while it comes.
     let joins = reader.model().tokenize && !options.raw;
     for sample in 0..options.samples {

@@ -33,6 +33,9 @@ pub mod tensorboard;
 pub mod train;
 
 use crate::screen::stdout;
+use crate::terminal::note;
+use bowline::corpus::Phrase;
+use bowline::score::Reader;
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -53,4 +56,12 @@ pub fn shell(path: &Path) -> String {
 /// A word as a terminal may show it: a vocabulary from elsewhere can hold control characters.
 fn printable(word: &str) -> String {
     word.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+}
+
+/// Says which words of a phrase the model's vocabulary lacks, and how they are read.
+fn say_unseen(phrase: &Phrase, reader: &Reader) {
+    let how = if reader.spells() { "by its characters" } else { "as <unk>" };
+    for word in phrase.unseen_words() {
+        note(format_args!("`{}` is not in the model's vocabulary and is read {how}", printable(word)));
+    }
 }

@@ -1,14 +1,14 @@
 //! `bowline next`: the most likely next words after a phrase.
 
 use super::predictor::{PredictorOptions, Setup};
-use super::{print_json, printable};
+use super::{print_json, printable, say_unseen};
 use crate::options::Threads;
 use crate::screen::stdout;
-use crate::terminal::note;
 use bowline::corpus::Phrase;
 use bowline::explain::{Explanation, PointedWord, TopicShare, explain};
 use bowline::loaded_model::likeliest;
 use bowline::predictor::{Reads, check_logprobs};
+use bowline::score::Passage;
 use clap::Args;
 use serde_json::json;
 use std::io::Write;
@@ -47,27 +47,24 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
     let phrase = Phrase::new(&options.phrase, &model.vocabulary, model.tokenize)?;
     // The phrase stands at the beginning of a sentence: an `<eos>` is read before it.
     let vocabulary = &model.vocabulary;
-    let mut predictor = setup.predictor()?;
-    let read = [&[vocabulary.eos()], &phrase.ids[..]].concat();
+    let mut reader = setup.reader(Some(1))?;
+    let (read, strangers) = phrase.after_eos(vocabulary);
     let explanation = options.explain.then(|| explain(model, &read)).transpose()?;
-    predictor.observe(&read);
-    let mut distribution = vec![0.0; predictor.vocab()];
-    predictor.distribution(&mut distribution);
+    let passage = Passage { inputs: &read, strangers: &strangers, keep: true, ..Passage::default() };
+    let memory = reader.read(&[passage]).pop().and_then(|reading| reading.memory).unwrap_or_default();
+    let distribution = reader.distributions(&[&memory]);
     check_logprobs(&options.model, distribution.iter().map(|&p| f64::from(p).ln()))?;
     let next = likeliest(vocabulary, &distribution, options.k);
     if options.json {
         let mut answer =
-            json!({"phrase": options.phrase, "model": setup.ensemble.name(), "next": next, "unseen": phrase.unseen});
+            json!({"phrase": options.phrase, "model": setup.ensemble.name(), "next": next, "unseen": phrase.unseen_words()});
         if let Some(explanation) = explanation {
             answer["explanation"] = serde_json::to_value(explanation)?;
         }
         print_json(&answer)?;
         return Ok(ExitCode::SUCCESS);
     }
-    for word in &phrase.unseen {
-        let word = printable(word);
-        note(format_args!("`{word}` is not in the model's vocabulary and is read as <unk>"));
-    }
+    say_unseen(&phrase, &reader);
     let widest = next.iter().map(|c| c.word.chars().count()).max().unwrap_or(0);
     let largest = next.first().map_or(1.0, |c| c.probability);
     for candidate in &next {

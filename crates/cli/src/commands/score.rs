@@ -72,7 +72,11 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
     };
     let (vocabulary, tokenize) = (&setup.model().vocabulary, setup.model().tokenize);
     let mut outlook = match options.format {
-        Format::Surprisal => Some(Outlook::new(setup.predictor()?, vocabulary)),
+        Format::Surprisal => {
+            // Entropy and rank are those after `<unk>`; the words' own log-probabilities must be, too.
+            reader = reader.without_spelling();
+            Some(Outlook::new(setup.predictor()?, vocabulary))
+        }
         _ => None,
     };
     let mut writer = format::Writer::new(options.format, BufWriter::new(stdout()), vocabulary);
@@ -129,7 +133,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
     if options.format == Format::Text {
         let predictions = total.words + total.sentences;
         note(format_args!(
-            "{}, {} words ({} of them read as <unk>), log-probability {:.4}, perplexity {:.3} with sentence \
+            "{}, {} words ({} of them {}), log-probability {:.4}, perplexity {:.3} with sentence \
              ends, state {}",
             if total.sentences == 1 {
                 "1 sentence".to_owned()
@@ -138,6 +142,7 @@ pub fn run(options: &ScoreOptions) -> anyhow::Result<ExitCode> {
             },
             grouped(total.words),
             grouped(total.unseen),
+            if reader.spells() { "<unk>, read by their characters" } else { "read as <unk>" },
             total.logprob,
             (-total.logprob / predictions.max(1) as f64).exp(),
             if options.carry { "carried" } else { "empty at each line" }

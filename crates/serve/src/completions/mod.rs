@@ -47,6 +47,7 @@ impl CompletionRequest {
             };
             Sequence {
                 inputs: start.into_iter().chain(prompt.ids.iter().copied()).collect(),
+                strangers: prompt.strangers.iter().map(|s| s.moved(usize::from(start.is_some()))).collect(),
                 score: self.echo && self.logprobs.is_some(),
                 top,
                 draws: if self.words == 0 { Vec::new() } else { (0..self.choices).map(draw).collect() },

@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::fields::Fields;
 use crate::problem::Problem;
 use crate::prompt::{self, Pieces};
+use bowline::corpus::Stranger;
 use bowline::loaded_model::LoadedModel;
 use bowline::score::Sampling;
 use serde_json::{Map, Value};
@@ -49,6 +50,8 @@ pub struct CompletionRequest {
 pub struct Prompt {
     /// Its tokens, without an `<eos>` that is not in it.
     pub ids: Vec<u32>,
+    /// Those of them that the vocabulary lacks.
+    pub strangers: Vec<Stranger>,
     /// How a continuation joins the prompt, and how long that is, in characters.
     pub joint: (Pieces, usize),
 }
@@ -56,7 +59,9 @@ pub struct Prompt {
 impl Prompt {
     fn of_text(model: &LoadedModel, text: &str) -> Result<Prompt, Problem> {
         let joint = (Pieces::after(text), text.chars().count());
-        Ok(Prompt { ids: prompt::encode(model, text)?, joint })
+        let words = prompt::read(model, text)?;
+        let strangers = prompt::strangers(&words, 0);
+        Ok(Prompt { ids: words.into_iter().map(|word| word.id).collect(), strangers, joint })
     }
 
     fn of_ids(model: &LoadedModel, ids: &[Value]) -> Result<Prompt, Problem> {
@@ -71,7 +76,7 @@ impl Prompt {
         };
         let ids = ids.iter().map(id).collect::<Result<Vec<u32>, Problem>>()?;
         let text = prompt::decode(model, &ids);
-        Ok(Prompt { ids, joint: (Pieces::after(&text), text.chars().count()) })
+        Ok(Prompt { ids, strangers: Vec::new(), joint: (Pieces::after(&text), text.chars().count()) })
     }
 
     /// Whether it says itself that it stands at the beginning of a sentence.

@@ -2,7 +2,7 @@
 //!
 //! In training a window's different words are worked out once each, in the order in which they first occur, and the gradient by
 //! a word's vector is the sum over its places, in their order. For evaluation all words are worked out once, when the weights are
-//! taken; then it is a table like any other.
+//! taken; then it is a table like any other, to which words outside the vocabulary can be added.
 
 mod convolution;
 mod highway;
@@ -40,7 +40,7 @@ pub(super) struct Characters {
     pooled: Buffer,
     largest: Vec<u32>,
     d_vectors: Buffer,
-    /// (V, d): the vectors of all words, where the weights were taken for evaluation.
+    /// (V + n, d): the vectors of all words, where the weights were taken for evaluation, and those of `n` others.
     table: Option<Buffer>,
 }
 
@@ -79,15 +79,37 @@ impl Characters {
         }
         let (vocab, d) = (params.spec().vocab, self.width);
         let mut table = table.unwrap_or_else(|| Buffer::zeros(vocab * d));
-        for (first, rows) in (0..vocab).step_by(TABULATED).zip(table.chunks_mut(TABULATED * d)) {
-            self.distinct.clear();
-            self.distinct.extend((first as u32..).take(rows.len() / d));
-            self.work_out(params);
-            rows.copy_from_slice(self.vectors());
+        if let Some(spelling) = params.spelling() {
+            let spelled = |id: usize| spelling.word(id as u32);
+            self.tabulate(params, &(0..vocab).map(spelled).collect::<Vec<_>>(), &mut table[..vocab * d]);
         }
         self.table = Some(table);
         self.place.fill(u32::MAX);
         self.distinct.clear();
+    }
+
+    /// Adds words outside the vocabulary to the table, in the place of those that were added before: the `i`th has the id
+    /// `V + i`.
+    pub(super) fn spell(&mut self, params: &Params, words: &[String]) {
+        let (Some(spelling), Some(mut table)) = (params.spelling(), self.table.take()) else { return };
+        let (known, new) = (params.spec().vocab * self.width, words.len() * self.width);
+        if table.len() < known + new {
+            let mut larger = Buffer::zeros(known + new);
+            larger[..known].copy_from_slice(&table[..known]);
+            table = larger;
+        }
+        let spelled: Vec<Vec<f32>> = words.iter().map(|word| spelling.spell(word)).collect();
+        let spelled: Vec<&[f32]> = spelled.iter().map(Vec::as_slice).collect();
+        self.tabulate(params, &spelled, &mut table[known..known + new]);
+        self.table = Some(table);
+    }
+
+    /// The vectors of words of any number by their symbols, (n, d) into `out`.
+    fn tabulate(&mut self, params: &Params, words: &[&[f32]], out: &mut [f32]) {
+        for (words, out) in words.chunks(TABULATED).zip(out.chunks_mut(TABULATED * self.width)) {
+            self.work_out(params, words);
+            out.copy_from_slice(self.vectors(words.len()));
+        }
     }
 
     /// The vectors of a window's words, times their masks: (T, B, d) into `out`.
@@ -106,8 +128,10 @@ impl Characters {
             }
             self.places.push(*place);
         }
-        self.work_out(params);
-        embedding::forward(self.vectors(), &self.places, masks, self.width, out);
+        let Some(spelling) = params.spelling() else { return };
+        let words: Vec<&[f32]> = self.distinct.iter().map(|&word| spelling.word(word)).collect();
+        self.work_out(params, &words);
+        embedding::forward(self.vectors(words.len()), &self.places, masks, self.width, out);
     }
 
     /// From `d_out`, (T, B, d), the gradient by what [`Characters::forward`] gave, to that of the weights.
@@ -142,21 +166,20 @@ impl Characters {
         self.convolutions.iter_mut().for_each(|convolution| convolution.backward(params, gradient));
     }
 
-    /// The vectors of `distinct`.
-    fn work_out(&mut self, params: &Params) {
-        let Some(spelling) = params.spelling() else { return };
-        let (d, n) = (self.width, self.distinct.len());
+    /// The vectors of words by their symbols.
+    fn work_out(&mut self, params: &Params, words: &[&[f32]]) {
+        let (d, n) = (self.width, words.len());
         let convolutions = &self.convolutions;
         let block = rows_per_job(n, self.compute.team.threads(), BLOCK);
         let jobs = self.pooled[..n * d]
             .chunks_mut(block * d)
             .zip(self.largest[..n * d].chunks_mut(block * d))
-            .zip(self.distinct.chunks(block));
+            .zip(words.chunks(block));
         self.compute.team.for_each(jobs, |((y, largest), words)| {
-            for ((y, largest), &word) in y.chunks_exact_mut(d).zip(largest.chunks_exact_mut(d)).zip(words) {
+            for ((y, largest), word) in y.chunks_exact_mut(d).zip(largest.chunks_exact_mut(d)).zip(words) {
                 for convolution in convolutions {
                     let maps = convolution.columns();
-                    convolution.forward(params, spelling.word(word), &mut y[maps.clone()], &mut largest[maps]);
+                    convolution.forward(params, word, &mut y[maps.clone()], &mut largest[maps]);
                 }
             }
         });
@@ -167,9 +190,8 @@ impl Characters {
         }
     }
 
-    /// (n, d).
-    fn vectors(&self) -> &[f32] {
-        let n = self.distinct.len();
+    /// What was worked out last, (n, d).
+    fn vectors(&self, n: usize) -> &[f32] {
         self.highways.last().map_or(&self.pooled[..n * self.width], |highway| highway.output(n))
     }
 }
