@@ -11,7 +11,7 @@ pub(crate) const MOST_WORDS: usize = 1 << 24;
 const MOST_UNITS: usize = 1 << 16;
 const MOST_LAYERS: usize = 64;
 /// The most powers of a word's polynomial.
-pub(crate) const MOST_POWERS: usize = 32;
+pub(crate) const MOST_POWERS: usize = bowline_kernels::polynomial::MOST_POWERS;
 const MOST_SOFTMAXES: usize = 1024;
 
 /// A model, but for the values of its weights. The tensors, the state and the masks follow from it.

@@ -17,6 +17,7 @@ mod matrix;
 pub mod optimizer;
 mod pack;
 mod peak;
+pub mod polynomial;
 pub mod recurrent;
 #[cfg(test)]
 mod reference;

@@ -145,7 +145,7 @@ impl Classifier {
             losses: vec![Loss::default(); rows],
             answers: Mutex::new(Vec::new()),
             d_bias: Buffer::new(),
-            sum_product: SumProduct::new(spec),
+            sum_product: SumProduct::new(spec, isa),
             augmented: Augmented {
                 embedding: PackedB::new(isa, precision),
                 embedding_back: PackedB::new(isa, precision),
@@ -170,6 +170,9 @@ impl Classifier {
         if for_backward {
             self.weights_back.pack(team, matrix);
         }
+        if let Some(sum_product) = &mut self.sum_product {
+            sum_product.pack(params);
+        }
         if let Some(bias) = params.classifier_bias() {
             let max = bias.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             self.exp_bias.clear();
@@ -182,7 +185,7 @@ impl Classifier {
     fn link(&self, params: &Params, z: &mut [f32]) {
         if let Some(sum_product) = &self.sum_product {
             let polynomials = sum_product.polynomials(params);
-            z.chunks_exact_mut(self.vocab).for_each(|z| polynomials.logits(z));
+            z.chunks_exact_mut(self.vocab).for_each(|z| polynomials.logits(self.isa, z));
         }
     }
 
@@ -315,9 +318,12 @@ impl Classifier {
             d_bias.grow(rows.div_ceil(BIAS_ROWS) * v);
             d_bias.fill(0.0);
         }
-        let mut sum_product = self.sum_product.take();
-        let polynomials = sum_product.as_ref().map(|of| of.polynomials(params));
-        let (sums, ratios) = sum_product.as_mut().map_or((&mut [][..], &mut [][..]), |of| of.room(rows * v));
+        let mut room = self.sum_product.as_mut().map(|sum_product| sum_product.room(rows * v));
+        let polynomials = self.sum_product.as_ref().map(|sum_product| sum_product.polynomials(params));
+        let (sums, ratios) = match &mut room {
+            Some((sums, ratios)) => (&mut sums[..rows * v], &mut ratios[..rows * v]),
+            None => (&mut [][..], &mut [][..]),
+        };
         let bias = self.bias(params);
         let block = block(rows, team);
         let sums_and_ratios = or_nothing(sums.chunks_mut(block * v)).zip(or_nothing(ratios.chunks_mut(block * v)));
@@ -336,7 +342,7 @@ impl Classifier {
             gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
             if let Some(polynomials) = polynomials {
                 sums.copy_from_slice(z);
-                z.chunks_exact_mut(v).for_each(|z| polynomials.logits(z));
+                z.chunks_exact_mut(v).for_each(|z| polynomials.logits(isa, z));
             }
             for (i, ((z, &target), loss)) in z.chunks_exact_mut(v).zip(targets).zip(losses).enumerate() {
                 let d_bias = bias.map(|_| &mut d_bias[i / BIAS_ROWS * v..][..v]);
@@ -356,7 +362,7 @@ impl Classifier {
             }
             if let Some(polynomials) = polynomials {
                 let rows = z.chunks_exact_mut(v).zip(ratios.chunks_exact_mut(v)).zip(sums.chunks_exact(v));
-                rows.for_each(|((z, ratios), sums)| polynomials.back(sums, z, ratios));
+                rows.for_each(|((z, ratios), sums)| polynomials.back(isa, sums, z, ratios));
             }
             // d_h = d_z W
             gemm_alone(Mat::new(z, targets.len(), v), &self.weights_back, d_h, Into::Overwrite);
@@ -365,10 +371,9 @@ impl Classifier {
         let d_logits = Mat::new(&logits[..rows * v], rows, v);
         scratch.pack(team, Mat::new(h, rows, d));
         gemm(team, d_logits.t(), scratch, d_params.classifier_mut(), Into::Overwrite);
-        if let Some(sum_product) = &sum_product {
-            sum_product.backward(team, rows, d_params);
+        if let (Some(sum_product), Some(room)) = (&mut self.sum_product, room) {
+            sum_product.backward(team, rows * v, room, d_params);
         }
-        self.sum_product = sum_product;
         if let Some(d_b) = d_params.classifier_bias_mut() {
             elementwise::column_sums(team, isa, &d_bias, d_b);
         }
