@@ -30,24 +30,27 @@ pub enum Joined {
     RnnLdaKnCache,
     /// The mean of four small +REAL of different seeds.
     FourReal,
+    /// The mean of two narrow LSTMs and two GRUs.
+    FourMixed,
 }
 
 impl Joined {
     /// All of them.
-    pub const ALL: [Joined; 2] = [Joined::RnnLdaKnCache, Joined::FourReal];
+    pub const ALL: [Joined; 3] = [Joined::RnnLdaKnCache, Joined::FourReal, Joined::FourMixed];
 
     /// What `--only` takes.
     pub fn name(self) -> &'static str {
         match self {
             Joined::RnnLdaKnCache => "rnn-lda+kn5+cache",
             Joined::FourReal => "4-small-real",
+            Joined::FourMixed => "2-narrow-2-gru",
         }
     }
 
     fn published(self) -> Option<f64> {
         match self {
             Joined::RnnLdaKnCache => Some(92.0),
-            Joined::FourReal => None,
+            Joined::FourReal | Joined::FourMixed => None,
         }
     }
 
@@ -59,7 +62,11 @@ impl Joined {
     /// The trainings it is made of.
     fn cells(self, choice: &Choice) -> Result<Vec<RunCell>> {
         match self {
-            Joined::RnnLdaKnCache => Ok(vec![of_recipe(choice, "rnn-lda")?]),
+            Joined::RnnLdaKnCache => Ok(vec![of_recipe(choice, "rnn-lda", 0)?]),
+            Joined::FourMixed => {
+                let all = [("narrow", 0), ("narrow", 1), ("gru", 0), ("gru", 1)];
+                all.into_iter().map(|(name, run)| of_recipe(choice, name, run)).collect()
+            }
             Joined::FourReal => {
                 let one = |run| super::training(choice, data(choice), Size::Small, ModelKind::Real, run);
                 Ok((0..4).map(one).collect())
@@ -100,13 +107,13 @@ pub struct JoinedResult {
     pub finished: bool,
 }
 
-/// The run of a recipe.
-pub(super) fn of_recipe(choice: &Choice, name: &str) -> Result<RunCell> {
+/// A recipe's run of number `run`, with a seed of its own.
+pub(super) fn of_recipe(choice: &Choice, name: &str, run: u64) -> Result<RunCell> {
     let mut config = Recipe::find(name)?.config(None, "ptb")?;
     config.epochs = choice.epochs.unwrap_or(config.epochs);
-    config.seed = choice.seed;
+    config.seed = choice.seed + run;
     config.data.source = data(choice).to_owned();
-    let (place, seed) = (label(choice), super::seed_suffix(choice.seed));
+    let (place, seed) = (label(choice), super::seed_suffix(config.seed));
     Ok(RunCell { folder: format!("{place}-{name}{seed}"), config })
 }
 
@@ -131,7 +138,7 @@ pub(super) fn cells(choice: &Choice) -> Result<Vec<RunCell>> {
     for name in &choice.only {
         let cells = match joined(name) {
             Some(joined) => joined.cells(choice)?,
-            None => vec![of_recipe(choice, name)?],
+            None => vec![of_recipe(choice, name, 0)?],
         };
         for cell in cells {
             if !all.iter().any(|other| other.folder == cell.folder) {
@@ -351,6 +358,8 @@ mod tests {
         assert_eq!(folders(&["rnn-lda", "rnn-lda+kn5+cache"]), ["ptb-rnn-lda"]);
         let four = ["ptb-small-real", "ptb-small-real-seed2", "ptb-small-real-seed3", "ptb-small-real-seed4"];
         assert_eq!(folders(&["4-small-real"]), four);
+        let mixed = ["ptb-narrow", "ptb-narrow-seed2", "ptb-gru", "ptb-gru-seed2"];
+        assert_eq!(folders(&["2-narrow-2-gru"]), mixed);
         let message = cells(&choice(&["rnn-ldda"])).unwrap_err().to_string();
         assert!(message.contains("there is no recipe `rnn-ldda`"), "{message}");
     }
@@ -359,7 +368,7 @@ mod tests {
     fn a_run_that_is_shorter_than_its_recipe_is_not_to_its_end() {
         let dir = tempfile::tempdir().unwrap();
         let write = |epochs: u32, over: bool| {
-            let cell = of_recipe(&Choice { epochs: Some(epochs), ..choice(&[]) }, "rnn-mikolov").unwrap();
+            let cell = of_recipe(&Choice { epochs: Some(epochs), ..choice(&[]) }, "rnn-mikolov", 0).unwrap();
             let folder = dir.path().join(&cell.folder);
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("config.toml"), cell.config.to_toml().unwrap()).unwrap();
@@ -375,10 +384,10 @@ mod tests {
             }
             rows(dir.path(), "ptb").unwrap().into_iter().find(|row| row.name == "rnn-mikolov").unwrap()
         };
-        assert_eq!(write(20, false).test, None);
+        assert_eq!(write(6, false).test, None);
         let row = write(5, true);
         assert_eq!((row.test, row.published, row.finished), (Some(126.25), Some(124.7), false));
-        let row = write(20, true);
+        let row = write(6, true);
         assert!(row.finished);
         let csv = machine_table(&[row]).csv();
         assert_eq!(

@@ -39,7 +39,7 @@ pub struct ReproduceOptions {
     /// Models to run [default: all four]
     #[arg(long, value_parser = crate::options::networks(), value_delimiter = ',')]
     models: Vec<ModelName>,
-    /// Systems to run (table3): names of `bowline recipes`, rnn-lda+kn5+cache, 4-small-real [default: the paper's models]
+    /// Systems to run (table3): names of `bowline recipes`, rnn-lda+kn5+cache, 4-small-real, 2-narrow-2-gru [default: the paper's models]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
     /// Runs of each cell, with consecutive seeds [default: 3 for figure1, else 1]
