@@ -120,7 +120,7 @@ pub struct SumProductTensors {
 }
 
 /// All tensors, in the order of the flat buffer: embedding, the layers from below, projection, classifier, pointer, the shares
-/// of the softmaxes, polynomials.
+/// of the softmaxes, polynomials, classes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     tensors: Vec<Tensor>,
@@ -140,6 +140,8 @@ pub struct Layout {
     pub pointer: Option<PointerTensors>,
     /// The polynomials of a sum-product network.
     pub sum_product: Option<SumProductTensors>,
+    /// The classes of the words, (K, d).
+    pub classes: Option<TensorId>,
     /// `W_pi`, (K, d): the shares of the softmaxes that are mixed.
     pub prior: Option<TensorId>,
 }
@@ -178,6 +180,7 @@ impl Layout {
             weight: all.declare("sum_product.weight", &[spec.vocab, powers]),
             bias: all.declare("sum_product.bias", &[spec.vocab]),
         });
+        let classes = spec.output.classes.map(|classes| all.declare("classes.weight", &[classes, d]));
         Layout {
             tensors: all.0,
             embedding,
@@ -188,6 +191,7 @@ impl Layout {
             classifier_bias,
             pointer,
             sum_product,
+            classes,
             prior,
         }
     }

@@ -47,6 +47,7 @@ pub mod bench;
 pub mod budget;
 #[doc(hidden)]
 pub mod characters;
+pub mod classes;
 pub mod compute;
 pub mod config;
 pub mod corpus;

@@ -1,6 +1,7 @@
 //! All weights of a model in one flat buffer with named views; gradients have the same type.
 
 use crate::characters::{self, Spelling};
+use crate::classes::{self, WordClasses};
 use crate::error::Result;
 use crate::layout::{Layout, Tensor, TensorId};
 use crate::spec::ModelSpec;
@@ -20,6 +21,7 @@ pub struct Params {
     /// What belongs to the model and is not trained.
     topics: Option<Arc<Topics>>,
     spelling: Option<Arc<Spelling>>,
+    classes: Option<Arc<WordClasses>>,
 }
 
 /// The weights of a layer with `G` gates for each unit.
@@ -38,8 +40,9 @@ impl Params {
         let (layout, vocab) = (spec.layout(), spec.vocab);
         let topics = spec.input.topics.map(|topics| Arc::new(Topics::none(topics, vocab)));
         let spelling = spec.input.characters.as_ref().map(|characters| Arc::new(Spelling::none(characters, vocab)));
+        let classes = spec.output.classes.map(|classes| Arc::new(WordClasses::even(classes, vocab)));
         let (data, layout) = (Buffer::zeros(layout.len()), Arc::new(layout));
-        Params { spec: Arc::new(spec.clone()), data, layout, topics, spelling }
+        Params { spec: Arc::new(spec.clone()), data, layout, topics, spelling, classes }
     }
 
     /// All zeros, for the same model.
@@ -128,11 +131,22 @@ impl Params {
         self.spelling = Some(Arc::new(spelling));
     }
 
+    /// The classes of the words, where the model has them.
+    pub fn classes(&self) -> Option<&WordClasses> {
+        self.classes.as_deref()
+    }
+
+    /// Gives the model its classes.
+    pub fn set_classes(&mut self, classes: WordClasses) {
+        self.classes = Some(Arc::new(classes));
+    }
+
     /// The names and shapes of what belongs to a model besides its weights.
     pub(crate) fn besides(spec: &ModelSpec) -> Vec<(&'static str, Vec<usize>)> {
         let topics = spec.input.topics.map(|topics| (topics::TENSOR, vec![spec.vocab, topics.count]));
         let shapes = spec.input.characters.iter().flat_map(|c| [vec![c.symbols], vec![spec.vocab, c.length]]);
-        topics.into_iter().chain(characters::TENSORS.into_iter().zip(shapes)).collect()
+        let classes = spec.output.classes.map(|classes| (classes::TENSOR, vec![classes]));
+        topics.into_iter().chain(characters::TENSORS.into_iter().zip(shapes)).chain(classes).collect()
     }
 
     /// Adds those to a file.
@@ -142,6 +156,9 @@ impl Params {
         }
         if let Some(spelling) = self.spelling() {
             spelling.save(file);
+        }
+        if let Some(classes) = self.classes() {
+            classes.save(file);
         }
     }
 
@@ -153,6 +170,9 @@ impl Params {
         }
         if let Some(characters) = &spec.input.characters {
             self.set_spelling(Spelling::read(path, file, characters, spec.vocab)?);
+        }
+        if let Some(classes) = spec.output.classes {
+            self.set_classes(WordClasses::read(path, file, classes, spec.vocab)?);
         }
         Ok(())
     }

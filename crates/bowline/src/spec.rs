@@ -170,6 +170,9 @@ pub struct OutputSpec {
     /// The powers of each word's polynomial, where `W h` goes through one and not through `exp`: a sum-product network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum_product: Option<usize>,
+    /// Classes of the words, where a word is predicted by its class first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<usize>,
     /// Whether `h` is the sum of all layers' outputs, and not the last one's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sum_layers: bool,
@@ -270,6 +273,10 @@ impl ModelSpec {
                 "a model that reads words side by side, or a sum-product network, cannot learn from the text that it reads",
             ),
             (
+                self.output.classes.is_some(),
+                "a model with classes of words cannot learn from the text that it reads: dynamic evaluation is for one softmax",
+            ),
+            (
                 rounds || self.output.sum_layers,
                 "a model with rounds of gating or summed layers cannot learn from the text that it reads: dynamic evaluation \
                  is for layers one above the other",
@@ -289,7 +296,7 @@ impl ModelSpec {
     }
 
     /// Weights that a word is multiplied with: all matrices, but that word vectors are looked up; the classifier's for every
-    /// softmax, and a convolution's at each of its places, as if no word occurred twice.
+    /// softmax, and a convolution's at each of its places, as if no word occurred twice. Of classes, a mean one's.
     pub fn products(&self) -> usize {
         let layout = self.layout();
         let matrices: usize = layout.tensors().iter().filter(|t| t.shape.len() > 1).map(|t| t.len()).sum();
@@ -299,7 +306,8 @@ impl ModelSpec {
         };
         let again = self.input.characters.as_ref().map_or(0, places)
             + (self.softmaxes() - 1) * layout.range(layout.classifier).len();
-        matrices + again - if self.output.tied { 0 } else { layout.range(layout.embedding).len() }
+        let spared = self.output.classes.map_or(0, |classes| (self.vocab - self.vocab / classes.max(1)) * self.width());
+        matrices + again - spared - if self.output.tied { 0 } else { layout.range(layout.embedding).len() }
     }
 
     /// Whether there can be such a model; if not, why.
@@ -330,6 +338,15 @@ impl ModelSpec {
             }
             if self.output.tied || self.output.bias || self.output.pointer.is_some() || self.output.mixture.is_some() {
                 return Err("a sum-product network has polynomials, and no tied classifier, bias, pointer or mixture"
+                    .to_owned());
+            }
+        }
+        if let Some(classes) = self.output.classes {
+            within("the number of classes", classes, self.vocab)?;
+            let OutputSpec { tied, bias, pointer, mixture, sum_product, .. } = &self.output;
+            if *tied || *bias || pointer.is_some() || mixture.is_some() || sum_product.is_some() {
+                return Err("classes have softmaxes of their own: without a tied classifier, a bias, a pointer, a mixture or \
+                            polynomials"
                     .to_owned());
             }
         }

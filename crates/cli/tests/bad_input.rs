@@ -15,7 +15,7 @@ const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, aug
     hidden, init, keep, layers, learning_rate, loss.sampled, masks.between, masks.each_step, masks.input, \
     masks.output, masks.per_gate, masks.projection, masks.state, masks.weights, masks.word, model, \
     network.activation, network.bias, network.characters.highways, network.characters.length, \
-    network.characters.maps, network.characters.symbols, network.characters.width, network.context, \
+    network.characters.maps, network.characters.symbols, network.characters.width, network.classes, network.context, \
     network.coupled, network.depth, network.direct, network.embedding, \
     network.pointer, network.projection, network.projection_activation, network.projection_bias, \
     network.rank, network.rounds, network.softmaxes, network.sum_layers, network.sum_product, network.tied, \
@@ -25,7 +25,7 @@ const NAMES: &str = "activity.ar, activity.tar, augment.begin, augment.beta, aug
     second_training_epochs, seed, select, shards, size, spare_vectors, start.biases, start.fan_in, \
     start.forget_bias, start.model, start.model_sha256, \
     start.transform_bias, streams.offset, streams.random_length, streams.reset, \
-    topics.count, topics.sentences, topics.sharpness, topics.smoothing, topics.sweeps, topics.window, \
+    topics.count, topics.sentences, topics.sharpness, topics.shrinkage, topics.smoothing, topics.sweeps, topics.window, \
     unit_vectors, unroll, validation_streams, weight_decay";
 
 #[test]

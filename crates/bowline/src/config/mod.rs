@@ -533,6 +533,10 @@ impl Config {
             let problem = "the augmented loss is for a classifier that predicts alone, not for one beside a pointer";
             return Err(Error::config("network.pointer", problem, "0, or a model without the augmented loss"));
         }
+        if spec.output.classes.is_some() && self.augmented() {
+            let problem = "the augmented loss is for one softmax, not for classes of words";
+            return Err(Error::config("network.classes", problem, "0, or a model without the augmented loss"));
+        }
         if spec.output.mixture.is_some() && self.augmented() {
             let problem = "the augmented loss is for one softmax, not for a mixture of them";
             return Err(Error::config("network.softmaxes", problem, "1, or a model without the augmented loss"));
@@ -608,6 +612,7 @@ impl Config {
             () if self.network.pointer > 0 => ("a pointer", "`network.pointer=0`"),
             () if self.spec(2).output.mixture.is_some() => ("a mixture of softmaxes", "one softmax"),
             () if self.network.sum_product > 0 => ("a sum-product network", "`network.sum_product=0`"),
+            () if self.network.classes > 0 => ("a network with classes", "`network.classes=0`"),
             () if self.spec(2).input.characters.is_some() => {
                 ("a network that reads characters", "one with word vectors")
             }

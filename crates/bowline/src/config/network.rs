@@ -75,6 +75,9 @@ pub struct NetworkConfig {
     /// Powers of the polynomial of each word in a sum-product network; 0 for a softmax.
     #[serde(default)]
     pub sum_product: usize,
+    /// Classes of the words, each of which is predicted by its class first; 0 for none.
+    #[serde(default)]
+    pub classes: usize,
     /// How word vectors come from characters; without maps, words have vectors of their own.
     #[serde(default)]
     pub characters: CharactersSpec,
@@ -119,6 +122,7 @@ impl Default for NetworkConfig {
             pointer: 0,
             context: 0,
             sum_product: 0,
+            classes: 0,
             characters: CharactersSpec::default(),
             softmaxes: 1,
             sum_layers: false,
@@ -177,6 +181,7 @@ impl Config {
         network.topics = spec.input.topics.is_some();
         (network.context, network.sum_product) =
             (spec.input.context.unwrap_or(0), spec.output.sum_product.unwrap_or(0));
+        network.classes = spec.output.classes.unwrap_or(0);
         network.characters = spec.input.characters.clone().unwrap_or_default();
         if self.model.paper_tied().is_none() {
             (self.network.tied, self.network.bias) = (spec.output.tied, spec.output.bias);
@@ -186,6 +191,9 @@ impl Config {
         }
         if spec.input.characters.is_some() {
             return Err("a network that reads characters, which are those of the words of its own text".to_owned());
+        }
+        if spec.output.classes.is_some() {
+            return Err("a network with classes, which belong to the words of their own text".to_owned());
         }
         if self.spec(spec.vocab) != *spec {
             return Err(format!("a network that `{}` cannot be", self.model.name()));
@@ -233,11 +241,12 @@ impl Config {
         let topics = network.topics.then_some(TopicsSpec { count: self.topics.count, window: self.topics.window });
         let bias = self.model.paper_tied().map_or(network.bias, |tied| !tied);
         let sum_product = (network.sum_product > 0).then_some(network.sum_product);
+        let classes = (network.classes > 0).then_some(network.classes);
         let context = (network.context > 0).then_some(network.context);
         let pointer = (network.pointer > 0).then_some(PointerSpec { window: network.pointer });
         let mixture = (network.softmaxes != 1).then_some(MixtureSpec { softmaxes: network.softmaxes });
         let sum_layers = network.sum_layers;
-        let output = OutputSpec { projection, tied, bias, pointer, mixture, sum_product, sum_layers };
+        let output = OutputSpec { projection, tied, bias, pointer, mixture, sum_product, classes, sum_layers };
         ModelSpec { vocab, input: InputSpec { width, topics, characters, context }, layers, output }
     }
 }

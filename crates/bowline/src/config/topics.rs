@@ -16,6 +16,10 @@ pub struct TopicsConfig {
     pub sentences: usize,
     /// Sweeps over the training text.
     pub sweeps: usize,
+    /// Occurrences that a word is taken to have besides its own, with the topics of all words: what a rare word seems to say
+    /// of its topics is what the few places said where it was found, and there the model learns.
+    #[serde(default)]
+    pub shrinkage: f32,
     /// Added to the probabilities before their logarithm is taken.
     pub smoothing: f32,
     /// Factor on the logarithm.
@@ -24,7 +28,7 @@ pub struct TopicsConfig {
 
 impl Default for TopicsConfig {
     fn default() -> TopicsConfig {
-        TopicsConfig { count: 40, window: 50, sentences: 10, sweeps: 60, smoothing: 0.02, sharpness: 0.3 }
+        TopicsConfig { count: 40, window: 50, sentences: 10, sweeps: 60, shrinkage: 30.0, smoothing: 0.02, sharpness: 0.3 }
     }
 }
 
@@ -46,6 +50,10 @@ impl Config {
             if !(value > 0.0 && value.is_finite()) {
                 return Err(Error::config(key, format!("{value} is impossible"), "a value above 0"));
             }
+        }
+        if !(topics.shrinkage >= 0.0 && topics.shrinkage.is_finite()) {
+            let problem = format!("{} is impossible", topics.shrinkage);
+            return Err(Error::config("topics.shrinkage", problem, "a value of at least 0"));
         }
         Ok(())
     }

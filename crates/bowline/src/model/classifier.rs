@@ -3,6 +3,7 @@
 //! The logits of a window are worked on in blocks of rows: product, loss and gradient, product back, while a block is
 //! still in the cache.
 
+use super::classes::Classes;
 use super::gram::{Gram, GramLoss};
 use super::pointer::Outlook;
 use super::question::Question;
@@ -79,6 +80,7 @@ pub struct Classifier {
     d_bias: Buffer,
     /// What the products go through before they are logits, where they do.
     sum_product: Option<SumProduct>,
+    classes: Option<Classes>,
     augmented: Augmented,
     gram: Gram,
 }
@@ -146,6 +148,7 @@ impl Classifier {
             answers: Mutex::new(Vec::new()),
             d_bias: Buffer::new(),
             sum_product: SumProduct::new(spec, isa),
+            classes: Classes::new(spec, compute),
             augmented: Augmented {
                 embedding: PackedB::new(isa, precision),
                 embedding_back: PackedB::new(isa, precision),
@@ -165,6 +168,12 @@ impl Classifier {
 
     /// Takes new weights; once per window when training, once for all when evaluating.
     pub fn pack(&mut self, team: &Team, params: &Params, for_backward: bool) {
+        if let Some(classes) = &mut self.classes {
+            classes.pack(team, params, for_backward);
+            if for_backward {
+                return;
+            }
+        }
         let matrix = Mat::new(params.classifier(), self.vocab, self.hidden);
         self.weights.pack(team, matrix.t());
         if for_backward {
@@ -181,8 +190,11 @@ impl Classifier {
         }
     }
 
-    /// Products to logits: what a sum-product network makes of them, nothing otherwise.
-    fn link(&self, params: &Params, z: &mut [f32]) {
+    /// Products with `h`, (rows, d), to logits: what a sum-product network or classes make of them, nothing otherwise.
+    fn link(&self, params: &Params, h: &[f32], z: &mut [f32]) {
+        if let (Some(of), Some(classes)) = (&self.classes, params.classes()) {
+            of.link(classes, h, z);
+        }
         if let Some(sum_product) = &self.sum_product {
             let polynomials = sum_product.polynomials(params);
             z.chunks_exact_mut(self.vocab).for_each(|z| polynomials.logits(self.isa, z));
@@ -216,7 +228,7 @@ impl Classifier {
                 jobs.zip(targets.chunks(block)).zip(nll.chunks_mut(block * n)),
                 |(((z, h), targets), nll)| {
                     gemm_alone(Mat::new(h, targets.len(), d), &self.weights, z, Into::Overwrite);
-                    self.link(params, &mut z[..targets.len() * v]);
+                    self.link(params, h, &mut z[..targets.len() * v]);
                     let mut tempered = Vec::new();
                     for ((z, &target), nll) in z.chunks_exact(v).zip(targets).zip(nll.chunks_exact_mut(n)) {
                         for (nll, &temperature) in nll.iter_mut().zip(temperatures) {
@@ -251,7 +263,7 @@ impl Classifier {
                 to.copy_from_slice(&h[question.row * d..][..d]);
             }
             gemm_alone(Mat::new(asked, rows, d), &self.weights, logits, Into::Overwrite);
-            self.link(params, logits);
+            self.link(params, asked, logits);
             for (z, question) in logits.chunks_exact(v).zip(questions) {
                 question.answer(z, bias.map(|bias| bias.values), loss::log_sum(isa, z, bias));
             }
@@ -266,7 +278,7 @@ impl Classifier {
         let block = block(h.len() / d, team);
         team.for_each(out.chunks_mut(block * v).zip(h.chunks(block * d)), |(z, h)| {
             gemm_alone(Mat::new(h, h.len() / d, d), &self.weights, z, Into::Overwrite);
-            self.link(params, z);
+            self.link(params, h, z);
             if temperature == 1.0 {
                 return z.chunks_exact_mut(v).for_each(|z| loss::softmax(isa, z, bias));
             }
@@ -291,6 +303,9 @@ impl Classifier {
         d_params: &mut Params,
         scratch: &mut PackedB,
     ) -> WindowLoss {
+        if let (Some(of), Some(classes)) = (&mut self.classes, params.classes()) {
+            return of.train(team, (params, classes), words, d_h, d_params, scratch);
+        }
         let Words { h, targets, scale, augment, outlook } = words;
         let (isa, v, d, rows) = (self.isa, self.vocab, self.hidden, targets.len());
         let tied = params.spec().output.tied;

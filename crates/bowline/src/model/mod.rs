@@ -2,6 +2,7 @@
 
 pub mod adapt;
 mod characters;
+mod classes;
 pub mod classifier;
 mod context;
 pub mod dropout;

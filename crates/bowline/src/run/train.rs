@@ -13,6 +13,7 @@ use super::true_targets::TrueTargets;
 use super::{RunConfig, check_length, describe, finish, init, kneser_ney, open_corpus, require_memory, rewrite, setup};
 use crate::batch::{Ahead, Streams, Window};
 use crate::characters::Spelling;
+use crate::classes::WordClasses;
 use crate::compute::Compute;
 use crate::config::{Config, Selection, TargetSource, Training};
 use crate::corpus::{Corpus, Ids};
@@ -314,6 +315,9 @@ impl<'a> Trainer<'a> {
                 setup::constrain(config, &compute, &mut params);
                 if let Some(characters) = &spec.input.characters {
                     params.set_spelling(Spelling::of(characters, &corpus.vocabulary));
+                }
+                if let (Some(classes), Some(counts)) = (spec.output.classes, corpus.vocabulary.counts()) {
+                    params.set_classes(WordClasses::of(classes, counts));
                 }
                 if config.network.topics {
                     let (ids, eos, vocab) = (corpus.train_ids()?, corpus.vocabulary.eos(), corpus.vocabulary.len());

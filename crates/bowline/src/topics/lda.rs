@@ -4,6 +4,9 @@
 //! in every *sweep* given those of all other words: `p(z = j) ~ (n_dj + alpha) (n_wj + beta) / (n_j + V beta)`, where `n` counts
 //! the words with topic `j` in the document, of this word, and in all. The second half of the sweeps gives `p(j | w)`.
 //!
+//! Of a rare word, `p(j | w)` says less about the word than about the few documents that it was found in, whose other words the
+//! network is to learn. So some occurrences with the topics of all words are added to its own ([`TopicsConfig::shrinkage`]).
+//!
 //! A word speaks for a topic by `s log ((p(j | w) + e) / (p(j) + e))`: not at all where it says no more than chance. (Mikolov and
 //! Zweig multiply `p(j | w)` itself. Then words that say nothing speak for the largest topics, and most words of a text do.)
 
@@ -48,6 +51,8 @@ pub fn fit(ids: &[u32], eos: u32, vocab: usize, config: &TopicsConfig, seed: u64
 /// What each word speaks for, from how often it had which topic.
 fn speak(counts: &[u64], config: &TopicsConfig, table: &mut [f32]) {
     let (k, e) = (config.count, f64::from(config.smoothing));
+    // Every occurrence was counted once in each sweep of the second half.
+    let added = f64::from(config.shrinkage) * (config.sweeps - config.sweeps / 2) as f64;
     let total: u64 = counts.iter().sum();
     let of_topic = |j: usize| counts.iter().skip(j).step_by(k).sum::<u64>() as f64 / total.max(1) as f64;
     let prior: Vec<f64> = (0..k).map(of_topic).collect();
@@ -57,7 +62,7 @@ fn speak(counts: &[u64], config: &TopicsConfig, table: &mut [f32]) {
             continue;
         }
         for ((x, &count), prior) in row.iter_mut().zip(counts).zip(&prior) {
-            let p = count as f64 / n as f64;
+            let p = (count as f64 + added * prior) / (n as f64 + added);
             *x = (f64::from(config.sharpness) * ((p + e) / (prior + e)).ln()) as f32;
         }
     }
@@ -155,6 +160,18 @@ mod tests {
         assert!(f[1 - first] > 0.6, "{f:?}");
         assert_eq!(topics.words_of(first, 100).len(), 9, "all words but the end of a sentence");
         assert!(topics.words_of(first, 4).iter().all(|id| (1..=4).contains(id)), "{:?}", topics.words_of(first, 4));
+    }
+
+    #[test]
+    fn a_word_that_was_seen_seldom_speaks_less() {
+        let config = TopicsConfig { sweeps: 1, shrinkage: 10.0, ..config() };
+        let mut table = [0.0; 6];
+        // A word seen once, one seen a hundred times with the same topic, and one that makes both topics equal.
+        speak(&[1, 0, 100, 0, 0, 101], &config, &mut table);
+        assert!(table[0] > 0.0 && table[2] > 3.0 * table[0], "{table:?}");
+        let mut as_seen = [0.0; 6];
+        speak(&[1, 0, 100, 0, 0, 101], &TopicsConfig { shrinkage: 0.0, ..config }, &mut as_seen);
+        assert_eq!(as_seen[..2], as_seen[2..4]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Augment;
 use super::layout::Layout;
-use super::sum_product;
+use super::{classes, sum_product};
 
 /// What the classifier and the loss computed at one position.
 pub struct Prediction {
@@ -40,7 +40,7 @@ impl Prediction {
         let scores = rows_times(&params[layout.classifier.clone()], &h);
         // Equation 2.3: y = softmax(W h + b); b = 0 when tied.
         let sums = scores.clone();
-        let mut logits = sum_product::logits(layout, params, &sums);
+        let mut logits = classes::logits(layout, params, &h, sum_product::logits(layout, params, &sums));
         if let Some(bias) = layout.bias.clone() {
             for i in 0..layout.vocab {
                 logits[i] += params[bias.start + i];
@@ -73,6 +73,7 @@ impl Prediction {
             super::add(&mut gradient[bias], &d_logits);
         }
         // W h enters y through the logits, and y^ without the bias.
+        let (d_logits, mut d_h) = classes::backward(layout, params, (&self.h, &self.sums), d_logits, gradient);
         let mut d_scores = sum_product::backward(layout, params, &self.sums, &d_logits, gradient);
         if let Some(a) = &self.augmented {
             let weight = weight * a.augment.alpha();
@@ -85,7 +86,6 @@ impl Prediction {
                 self.flow_into_word_vectors(layout, params, weight, &d_similarities, gradient);
             }
         }
-        let mut d_h = vec![0.0; layout.seen];
         for i in 0..layout.vocab {
             for k in 0..layout.seen {
                 let at = layout.classifier.start + i * layout.seen + k;
@@ -141,6 +141,6 @@ pub fn log_softmax(x: &[f64]) -> Vec<f64> {
 }
 
 /// A matrix, row by row, times a vector.
-fn rows_times(matrix: &[f64], x: &[f64]) -> Vec<f64> {
+pub fn rows_times(matrix: &[f64], x: &[f64]) -> Vec<f64> {
     matrix.chunks_exact(x.len()).map(|row| row.iter().zip(x).map(|(m, x)| m * x).sum()).collect()
 }

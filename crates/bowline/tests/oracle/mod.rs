@@ -22,6 +22,7 @@
 
 pub mod case;
 pub mod characters;
+pub mod classes;
 pub mod check;
 pub mod layout;
 pub mod loss;

@@ -67,6 +67,9 @@ pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
     if spec.output.mixture.is_some() {
         return Err("a mixture of softmaxes".to_owned());
     }
+    if spec.output.classes.is_some() {
+        return Err("classes of words".to_owned());
+    }
     if spec.output.sum_layers {
         return Err("a sum of layers under the classifier".to_owned());
     }
