@@ -1,7 +1,8 @@
 //! `cargo xtask results`: keeps the evidence of finished runs and renews the table that is made from it.
 //!
 //! Of a run's folder its `config.toml`, `summary.json` and a thinned `events.jsonl` go to `docs/results/NAME/`, where NAME
-//! is the folder's own name; after `--paired`, to `docs/results/paired/NAME/`. Weights stay where they are. A table that `bowline reproduce` wrote (`figure1.csv`) is copied.
+//! is the folder's own name; after `--paired`, to `docs/results/paired/NAME/`. Weights stay where they are. A table that `bowline reproduce`
+//! wrote (`figure1.csv`), or the result of a system that is joined from others (`NAME.json`), is copied.
 //! `docs/results/README.md`, `table1.csv` and `docs/reproduction.md` are written anew from all that is there.
 
 use anyhow::{Context, Result, ensure};
@@ -18,7 +19,7 @@ pub fn run(runs: &[String]) -> Result<()> {
         let path = Path::new(run);
         match path.extension() {
             _ if run == "--paired" => folder = results.join("paired"),
-            Some(extension) if extension == "csv" => keep_table(path, &results)?,
+            Some(extension) if extension == "csv" || extension == "json" => keep_table(path, &results)?,
             _ => keep(path, &folder)?,
         }
     }
