@@ -72,8 +72,9 @@ impl WordClasses {
         file.copy_to(TENSOR, &mut first)?;
         let rises = first.windows(2).all(|pair| pair[0] < pair[1]);
         let whole = first.iter().all(|&x| x >= 0.0 && x < vocab as f32 && x.fract() == 0.0);
-        if first[0] != 0.0 || !rises || !whole {
-            let problem = format!("the first words of the classes are not whole numbers that rise from 0 to below {vocab}");
+        if first.first() != Some(&0.0) || !rises || !whole {
+            let problem =
+                format!("the first words of the classes are not whole numbers that rise from 0 to below {vocab}");
             let advice = "use the weights that were saved with the model";
             return Err(Error::model(path, format!("tensor `{TENSOR}`"), problem, advice));
         }

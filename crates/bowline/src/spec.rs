@@ -345,9 +345,11 @@ impl ModelSpec {
             within("the number of classes", classes, self.vocab)?;
             let OutputSpec { tied, bias, pointer, mixture, sum_product, .. } = &self.output;
             if *tied || *bias || pointer.is_some() || mixture.is_some() || sum_product.is_some() {
-                return Err("classes have softmaxes of their own: without a tied classifier, a bias, a pointer, a mixture or \
+                return Err(
+                    "classes have softmaxes of their own: without a tied classifier, a bias, a pointer, a mixture or \
                             polynomials"
-                    .to_owned());
+                        .to_owned(),
+                );
             }
         }
         if let Some(topics) = self.input.topics {

@@ -45,7 +45,7 @@ fn classes_that_cannot_be_are_refused() {
     let place = Place::new();
     let own = "classes have softmaxes of their own";
     for (setting, problem) in [
-        ("network.classes=70000", "the number of classes is 70000"),
+        ("network.classes=70000", "70000 classes cannot be made of the text's"),
         ("network.bias=true", own),
         ("network.pointer=10", own),
         ("loss.sampled=5", "a network with classes cannot be learned from a sample of the words"),

@@ -196,7 +196,8 @@ impl Model {
             Position::Network { memory, mut words } => {
                 let read = self.shared.with(py, |engine| {
                     let inputs = words.last().map_or(&[][..], std::slice::from_ref);
-                    let passage = Passage { from: Some(&memory), inputs, strangers: &[], targets: &[id], top: 0, keep: true };
+                    let passage =
+                        Passage { from: Some(&memory), inputs, strangers: &[], targets: &[id], top: 0, keep: true };
                     let reading = engine.reader.read(&[passage]).pop().unwrap_or_default();
                     check_logprobs(&self.loaded().folder, reading.logprobs.iter().copied())?;
                     Ok(reading)

@@ -484,8 +484,8 @@ impl Config {
             let problem = format!("the name `{}` says already whether the classifier is tied", self.model.name());
             return Err(Error::config("network.tied", problem, "`--model re` for tied, `--model vd-lstm` for untied"));
         }
-        // Any number of words will do to see whether there can be such a network.
-        let spec = self.spec(3);
+        // Any number of words will do to see whether there can be such a network, if each class has one.
+        let spec = self.spec(self.network.classes.clamp(3, 1 << 20));
         spec.check().map_err(|problem| {
             let advice =
                 "other values of `hidden`, `layers`, `network.widths`, `network.embedding`, `network.projection`";

@@ -28,7 +28,15 @@ pub struct TopicsConfig {
 
 impl Default for TopicsConfig {
     fn default() -> TopicsConfig {
-        TopicsConfig { count: 40, window: 50, sentences: 10, sweeps: 60, shrinkage: 30.0, smoothing: 0.02, sharpness: 0.3 }
+        TopicsConfig {
+            count: 40,
+            window: 50,
+            sentences: 10,
+            sweeps: 60,
+            shrinkage: 30.0,
+            smoothing: 0.02,
+            sharpness: 0.3,
+        }
     }
 }
 

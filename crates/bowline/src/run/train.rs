@@ -134,6 +134,11 @@ fn open(config: &Config, session: Session, ranks: &dyn Ranks) -> Result<Corpus> 
     }
     let mut corpus = open_corpus(&config.data)?;
     check_length(config, &corpus)?;
+    let (classes, words) = (config.network.classes, corpus.vocabulary.len());
+    if classes > words {
+        let problem = format!("{classes} classes cannot be made of the text's {words} different words");
+        return Err(Error::config("network.classes", problem, format!("a number from 1 to {words}, or 0 for none")));
+    }
     require_memory(config, corpus.vocabulary.len())?;
     if !ranks.leads() {
         // The file of a large text's ids is in the folder of rank 0.

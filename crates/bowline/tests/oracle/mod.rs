@@ -22,8 +22,8 @@
 
 pub mod case;
 pub mod characters;
-pub mod classes;
 pub mod check;
+pub mod classes;
 pub mod layout;
 pub mod loss;
 pub mod mixture;

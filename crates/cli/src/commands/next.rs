@@ -56,8 +56,7 @@ pub fn run(options: &NextOptions) -> anyhow::Result<ExitCode> {
     check_logprobs(&options.model, distribution.iter().map(|&p| f64::from(p).ln()))?;
     let next = likeliest(vocabulary, &distribution, options.k);
     if options.json {
-        let mut answer =
-            json!({"phrase": options.phrase, "model": setup.ensemble.name(), "next": next, "unseen": phrase.unseen_words()});
+        let mut answer = json!({"phrase": options.phrase, "model": setup.ensemble.name(), "next": next, "unseen": phrase.unseen_words()});
         if let Some(explanation) = explanation {
             answer["explanation"] = serde_json::to_value(explanation)?;
         }
