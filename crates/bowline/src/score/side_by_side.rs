@@ -109,9 +109,11 @@ impl SideBySide {
         inputs.clear();
         self.questions.clear();
         self.strangers.clear();
-        let (vocab, strangers) = (self.params.spec().vocab, &mut self.strangers);
+        let (spec, strangers) = (self.params.spec(), &mut self.strangers);
+        let (vocab, spells) = (spec.vocab, spec.reads_any_word());
         let mut stranger = |passage: &Passage<'_>, place: usize| {
-            let found = passage.strangers.binary_search_by_key(&place, |stranger| stranger.place).ok()?;
+            let found =
+                passage.strangers.binary_search_by_key(&place, |stranger| stranger.place).ok().filter(|_| spells)?;
             let word = &passage.strangers[found].word;
             let number = strangers.iter().position(|other| other == word).unwrap_or_else(|| {
                 strangers.push(word.clone());

@@ -90,6 +90,9 @@ fn words_outside_the_vocabulary_are_read_by_their_characters() {
     assert_ne!(drawn(&mut reader, &[0, 3, 1], vec![strangers(2)]), drawn(&mut reader, &[0, 3, 1], Vec::new()));
     let mut closed = reader.without_spelling();
     assert_eq!(closed.score(&[stranger]), closed.score(&[as_unk]));
+    // A network with word vectors reads `<unk>`.
+    let mut other = Reader::of(Arc::into_inner(model(30, 9, true)).unwrap()).unwrap();
+    assert_eq!(drawn(&mut other, &[0, 3, 1], vec![strangers(2)]), drawn(&mut other, &[0, 3, 1], Vec::new()));
 }
 
 /// The heart of the matter: on every instruction set, any batch, order, company and number of threads.
