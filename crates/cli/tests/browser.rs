@@ -216,9 +216,9 @@ fn fits_a_phone_in_both_themes(browser: &Browser) {
         browser.click(&format!("#tab-{tab}"));
         let width = browser.value("document.documentElement.scrollWidth");
         assert!(width.as_u64().unwrap() <= 390, "{tab} is {width} wide");
-        let cut = "[...document.querySelectorAll('main *, nav button')].filter(e => e.offsetParent && e.getBoundingClientRect().right > 391).length";
-        // What is drawn by the page's program takes a moment to follow the width.
-        browser.wait_for(&format!("{cut} === 0"));
+        let cut = "[...document.querySelectorAll('main *, nav button')].filter(e => e.offsetParent && \
+                   e.getBoundingClientRect().right > 391).map(e => e.outerHTML.slice(0, 200))";
+        assert_eq!(browser.value(cut), serde_json::json!([]), "something of {tab} is cut off");
     }
     browser.set_width(1100);
 }
