@@ -33,7 +33,7 @@ impl Default for TopicsConfig {
             window: 50,
             sentences: 10,
             sweeps: 60,
-            shrinkage: 30.0,
+            shrinkage: 0.0,
             smoothing: 0.02,
             sharpness: 0.3,
         }

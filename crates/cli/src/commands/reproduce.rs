@@ -328,7 +328,8 @@ fn join(options: &ReproduceOptions, choice: &Choice) -> anyhow::Result<()> {
     let corpus = run::open_corpus(&config.data)?;
     let team = Arc::new(Team::new(session.threads));
     for system in systems {
-        note(format_args!("{}: weights and cache are found on the validation split", system.name()));
+        let how = if system.has_ngrams() { "weights and cache are found on the validation split" } else { "the mean" };
+        note(format_args!("{}: {how}", system.name()));
         let found = reproduce::join(system, choice, &options.out, &corpus, &team)?;
         note(format_args!("{}: valid {:.2}, test {:.2}", system.name(), found.valid, found.test));
     }
