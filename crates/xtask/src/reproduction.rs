@@ -1,6 +1,7 @@
 //! `docs/reproduction.md`: `docs/results/reproduction.template.md` with its tables, which are made from `docs/results/`.
 
 use anyhow::{Context, Result, ensure};
+use bowline::recipes::Recipe;
 use bowline_report::RunRecord;
 use bowline_reproduce::{self as reproduce, Experiment, Results};
 use std::fmt::Write as _;
@@ -12,6 +13,7 @@ pub fn write(root: &Path) -> Result<()> {
     let results = root.join("docs/results");
     let paired = super::paired::write(&results)?;
     let runs = records(&results)?;
+    let begun = begun(&runs)?;
     let full: Vec<RunRecord> = runs.into_iter().filter(is_a_cell).collect();
     let found = Results { runs: full, ..Results::default() };
     let (page, machine) = reproduce::page(Experiment::Table1, &found);
@@ -33,6 +35,7 @@ pub fn write(root: &Path) -> Result<()> {
         ("{{table1}}", table1),
         ("{{paired}}", paired),
         ("{{table3}}", as_markdown(&csv("table3.csv")?)),
+        ("{{begun}}", begun),
         ("{{figure1}}", points(&csv("figure1.csv")?)?),
         ("{{ideal}}", as_markdown(&csv("ideal.csv")?)),
     ];
@@ -55,6 +58,30 @@ fn records(results: &Path) -> Result<Vec<RunRecord>> {
     }
     records.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(records)
+}
+
+/// The runs of published systems that did not go to the end of their recipe, with an estimate of what that would take.
+fn begun(runs: &[RunRecord]) -> Result<String> {
+    let mut out = String::from(
+        "| run | epochs | of | validation by epoch | learning rate | hours of one core for all |\n|---|---:|---:|---|---:|---:|\n",
+    );
+    for run in runs {
+        let (Some(config), Some(summary)) = (run.config.network(), &run.summary) else { continue };
+        let Ok(recipe) = Recipe::find(config.model.name()) else { continue };
+        if recipe.about.sizes || recipe.about.published.is_empty() {
+            continue;
+        }
+        let (all, done) = (recipe.config(None, &config.data.source)?.epochs, summary.epochs);
+        if done >= all {
+            continue;
+        }
+        let words: usize = run.beginning.as_ref().map_or(0, |beginning| beginning.words[0]);
+        let hours = words as f64 * f64::from(all) / summary.timing.words_per_second / 3600.0;
+        let valid: Vec<String> = run.epochs.iter().map(|epoch| format!("{:.1}", epoch.valid)).collect();
+        let (name, rate) = (&run.name, config.learning_rate);
+        writeln!(out, "| [{name}](results/{name}/) | {done} | {all} | {} | {rate} | {hours:.1} |", valid.join(", "))?;
+    }
+    Ok(out)
 }
 
 /// Whether a run is one of Table 1's, by its name: trials of another recipe are evidence too, but no cells. Where a cell is
