@@ -17,7 +17,7 @@ mod systems;
 mod theory;
 
 pub use ideal::ideal;
-pub use pages::{Results, page, tables};
+pub use pages::{Distance, Results, page, tables};
 pub use phrases::{PHRASES, Prediction, predictions};
 pub use qualitative::{Tendencies, neighbours, tendencies};
 pub use systems::{Joined, JoinedResult, SystemRow, join, joined, label, machine_table, ngrams, rows};

@@ -12,13 +12,24 @@ use bowline_report::{
     run_section, validation_chart,
 };
 
+/// How far the classifier of a finished cell is from its word vectors, and how far its training came.
+#[derive(Clone, Debug)]
+pub struct Distance {
+    /// The cell.
+    pub cell: RunCell,
+    /// The distance between the spans of L^T and W.
+    pub distance: f64,
+    /// The training loss per word of the first epoch and of the last.
+    pub losses: [f64; 2],
+}
+
 /// All that was found of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     /// The cells that were begun.
     pub runs: Vec<RunRecord>,
-    /// Figure 1: the distance found in each finished cell.
-    pub distances: Vec<(RunCell, f64)>,
+    /// Figure 1: what was found in each finished cell.
+    pub distances: Vec<Distance>,
     /// Table 4: the models' names, what they expect, and what was measured of them.
     pub names: Vec<String>,
     /// The predictions.
@@ -93,19 +104,26 @@ fn perplexities<'a>(name: &str, title: &'a str, places: &[(&str, Size)], results
 
 /// Mean and spread of the distances at every point of both panels.
 fn figure1(results: &Results) -> Parts<'static> {
-    let at = |beta: f32, tau: f32| -> Vec<f64> {
+    type Panel<'a> = [(f64, Vec<&'a Distance>)];
+    let at = |beta: f32, tau: f32| -> Vec<&Distance> {
         let of_point = |cell: &RunCell| cell.config.augment.beta == beta && cell.config.augment.tau == tau;
-        results.distances.iter().filter(|(cell, _)| of_point(cell)).map(|&(_, distance)| distance).collect()
+        results.distances.iter().filter(|found| of_point(&found.cell)).collect()
     };
-    let panel_a: Vec<(f64, Vec<f64>)> = BETAS.iter().map(|&beta| (f64::from(beta), at(beta, TAU))).collect();
-    let panel_b: Vec<(f64, Vec<f64>)> = TAUS.iter().map(|&tau| (f64::from(tau), at(1.0, tau))).collect();
-    let chart = |name: &str, title: &str, description: &str, x: Axis, panel: &[(f64, Vec<f64>)]| Chart {
+    let mean = |x: f64, found: &[&Distance], what: fn(&Distance) -> f64| {
+        Point::mean(x, &found.iter().map(|found| what(found)).collect::<Vec<f64>>())
+    };
+    let panel_a: Vec<_> = BETAS.iter().map(|&beta| (f64::from(beta), at(beta, TAU))).collect();
+    let panel_b: Vec<_> = TAUS.iter().map(|&tau| (f64::from(tau), at(1.0, tau))).collect();
+    let line = |panel: &Panel| -> Vec<Point> {
+        panel.iter().filter_map(|(x, found)| mean(*x, found, |found| found.distance)).collect()
+    };
+    let chart = |name: &str, title: &str, description: &str, x: Axis, panel: &Panel| Chart {
         name: name.to_owned(),
         title: title.to_owned(),
         description: description.to_owned(),
         x,
         y: Axis::linear("subspace distance").from_to(0.0, 1.0),
-        series: vec![Series::line("mean over runs", panel.iter().filter_map(|(x, d)| Point::mean(*x, d))).look(0)],
+        series: vec![Series::line("mean over runs", line(panel)).look(0)],
         references: Vec::new(),
     };
     let mut a = chart(
@@ -123,14 +141,16 @@ fn figure1(results: &Results) -> Parts<'static> {
         Axis::log("tau").at(TAUS.map(f64::from).to_vec()),
         &panel_b,
     );
-    let row = |panel: &str, beta: f64, tau: f64, found: &[f64]| {
-        let point = Point::mean(0.0, found);
+    let row = |panel: &str, beta: f64, tau: f64, found: &[&Distance]| {
+        let point = mean(0.0, found, |found| found.distance);
         vec![
             Cell::text(panel),
             Cell::number(beta, 2),
             Cell::number(tau, 1),
             Cell::maybe(point.map(|p| p.y), 4),
             point.and_then(|p| p.spread).map_or(Cell::Empty, |(low, high)| Cell::number((high - low) / 2.0, 4)),
+            Cell::maybe(mean(0.0, found, |found| found.losses[0]).map(|p| p.y), 3),
+            Cell::maybe(mean(0.0, found, |found| found.losses[1]).map(|p| p.y), 3),
             Cell::number(found.len() as f64, 0),
         ]
     };
@@ -145,6 +165,8 @@ fn figure1(results: &Results) -> Parts<'static> {
             Column::number("tau"),
             Column::number("mean distance").key("mean"),
             Column::number("standard deviation").key("deviation"),
+            Column::number("loss of the first epoch").key("first_loss"),
+            Column::number("of the last").key("last_loss"),
             Column::number("runs"),
         ],
         rows,
@@ -156,11 +178,11 @@ fn figure1(results: &Results) -> Parts<'static> {
     ("Figure 1: the augmented loss brings W into the span of L^T", lead, blocks, vec![figure1_machine(results)])
 }
 
-/// `panel,beta,tau,run,distance`; the point that both panels share is in both.
+/// `panel,beta,tau,run,distance,first_loss,last_loss`; the point that both panels share is in both.
 fn figure1_machine(results: &Results) -> Table {
     let mut rows = Vec::new();
     for (panel, wanted) in [("a", true), ("b", false)] {
-        for (cell, distance) in &results.distances {
+        for Distance { cell, distance, losses } in &results.distances {
             let (beta, tau) = (cell.config.augment.beta, cell.config.augment.tau);
             if (wanted && tau == TAU) || (!wanted && beta == 1.0) {
                 let run = cell.folder.rsplit('-').next().unwrap_or_default();
@@ -170,13 +192,15 @@ fn figure1_machine(results: &Results) -> Table {
                     Cell::number(f64::from(tau), 2),
                     Cell::text(run),
                     Cell::number(*distance, 6),
+                    Cell::number(losses[0], 4),
+                    Cell::number(losses[1], 4),
                 ]);
             }
         }
     }
     Table {
         name: "figure1".to_owned(),
-        columns: ["panel", "beta", "tau", "run", "distance"].map(Column::text).to_vec(),
+        columns: ["panel", "beta", "tau", "run", "distance", "first_loss", "last_loss"].map(Column::text).to_vec(),
         rows,
         ..Table::default()
     }

@@ -13,8 +13,7 @@ pub fn write(root: &Path) -> Result<()> {
     let results = root.join("docs/results");
     let paired = super::paired::write(&results)?;
     let runs = records(&results)?;
-    let begun = begun(&runs)?;
-    let full: Vec<RunRecord> = runs.into_iter().filter(is_a_cell).collect();
+    let (full, others): (Vec<RunRecord>, Vec<RunRecord>) = runs.into_iter().partition(is_a_cell);
     let found = Results { runs: full, ..Results::default() };
     let (page, machine) = reproduce::page(Experiment::Table1, &found);
     for table in &machine {
@@ -35,7 +34,7 @@ pub fn write(root: &Path) -> Result<()> {
         ("{{table1}}", table1),
         ("{{paired}}", paired),
         ("{{table3}}", as_markdown(&csv("table3.csv")?)),
-        ("{{begun}}", begun),
+        ("{{begun}}", begun(&others, &csv("published-epochs.csv")?)?),
         ("{{figure1}}", points(&csv("figure1.csv")?)?),
         ("{{ideal}}", as_markdown(&csv("ideal.csv")?)),
     ];
@@ -61,9 +60,11 @@ fn records(results: &Path) -> Result<Vec<RunRecord>> {
 }
 
 /// The runs of published systems that did not go to the end of their recipe, with an estimate of what that would take.
-fn begun(runs: &[RunRecord]) -> Result<String> {
+/// `published` has the validation perplexities by epoch of those who printed theirs: `model,valid,source`.
+fn begun(runs: &[RunRecord], published: &str) -> Result<String> {
     let mut out = String::from(
-        "| run | epochs | of | validation by epoch | learning rate | hours of one core for all |\n|---|---:|---:|---|---:|---:|\n",
+        "| run | epochs | of | validation by epoch | published by epoch | hours of one core for all |\n\
+         |---|---:|---:|---|---|---:|\n",
     );
     for run in runs {
         let (Some(config), Some(summary)) = (run.config.network(), &run.summary) else { continue };
@@ -78,8 +79,10 @@ fn begun(runs: &[RunRecord]) -> Result<String> {
         let words: usize = run.beginning.as_ref().map_or(0, |beginning| beginning.words[0]);
         let hours = words as f64 * f64::from(all) / summary.timing.words_per_second / 3600.0;
         let valid: Vec<String> = run.epochs.iter().map(|epoch| format!("{:.1}", epoch.valid)).collect();
-        let (name, rate) = (&run.name, config.learning_rate);
-        writeln!(out, "| [{name}](results/{name}/) | {done} | {all} | {} | {rate} | {hours:.1} |", valid.join(", "))?;
+        let theirs = published.lines().find_map(|line| line.strip_prefix(config.model.name())?.strip_prefix(','));
+        let theirs = theirs.map_or(String::new(), |line| line.split(',').next().unwrap_or_default().replace(' ', ", "));
+        let name = &run.name;
+        writeln!(out, "| [{name}](results/{name}/) | {done} | {all} | {} | {theirs} | {hours:.0} |", valid.join(", "))?;
     }
     Ok(out)
 }
@@ -94,27 +97,32 @@ fn is_a_cell(run: &RunRecord) -> bool {
 
 /// Mean and spread over the runs of every point.
 fn points(csv: &str) -> Result<String> {
-    let mut rows: Vec<(String, Vec<f64>)> = Vec::new();
+    let mut rows: Vec<(String, Vec<[f64; 3]>)> = Vec::new();
     for line in csv.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
-        let [panel, beta, tau, _, distance] = fields[..] else {
-            anyhow::bail!("figure1.csv: not five fields: {line}");
+        let [panel, beta, tau, _, distance, first, last] = fields[..] else {
+            anyhow::bail!("figure1.csv: not seven fields: {line}");
         };
         let key = format!("| {panel} | {beta} | {tau} |");
-        let distance: f64 = distance.parse().with_context(|| format!("figure1.csv: {line}"))?;
+        let mut found = [0.0; 3];
+        for (number, text) in found.iter_mut().zip([distance, first, last]) {
+            *number = text.parse().with_context(|| format!("figure1.csv: {line}"))?;
+        }
         match rows.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, found)) => found.push(distance),
-            None => rows.push((key, vec![distance])),
+            Some((_, all)) => all.push(found),
+            None => rows.push((key, vec![found])),
         }
     }
     let mut out = String::from(
-        "| panel | beta | tau | mean distance | standard deviation | runs |\n|---|---:|---:|---:|---:|---:|\n",
+        "| panel | beta | tau | mean distance | standard deviation | loss of the first epoch | of the last | runs |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for (key, found) in &rows {
         let n = found.len() as f64;
-        let mean = found.iter().sum::<f64>() / n;
-        let deviation = (found.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0)).sqrt();
-        writeln!(out, "{key} {mean:.4} | {deviation:.4} | {n} |")?;
+        let [distance, first, last] = [0, 1, 2].map(|i| found.iter().map(|run| run[i]).sum::<f64>() / n);
+        let squares: f64 = found.iter().map(|run| (run[0] - distance).powi(2)).sum();
+        let deviation = (squares / (n - 1.0).max(1.0)).sqrt();
+        writeln!(out, "{key} {distance:.4} | {deviation:.4} | {first:.3} | {last:.3} | {n} |")?;
     }
     Ok(out)
 }

@@ -16,7 +16,7 @@ use bowline::{data, subspace};
 use bowline_demo::{self as demo, Truth};
 use bowline_kernels::{Isa, Team};
 use bowline_report::RunRecord;
-use bowline_reproduce::{self as reproduce, Cell, Choice, Experiment, Joined, Results};
+use bowline_reproduce::{self as reproduce, Cell, Choice, Distance, Experiment, Joined, Results};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::Write;
@@ -454,9 +454,9 @@ fn gather(options: &ReproduceOptions, experiment: Experiment, cells: &[Cell]) ->
         match experiment {
             Experiment::Figure1 if finished => {
                 let model = LoadedModel::load(&dir)?;
-                results
-                    .distances
-                    .push((cell.clone(), subspace::of_model(model.require_network("word vectors")?).distance));
+                let distance = subspace::of_model(model.require_network("word vectors")?).distance;
+                let losses = [record.epochs.first(), record.epochs.last()].map(|end| end.map_or(f64::NAN, |e| e.loss));
+                results.distances.push(Distance { cell: cell.clone(), distance, losses });
             }
             Experiment::Table4 if finished => {
                 results.names.push(format!("{}, {}", cell.config.model.title(), cell.config.size.name()));
@@ -507,7 +507,7 @@ fn answer<'a>(
 ) -> anyhow::Result<ReproduceAnswer<'a>> {
     let of_cell = |cell: &Cell| {
         let record = read(options, experiment, cell)?;
-        let distance = results.distances.iter().find(|(other, _)| other == cell).map(|&(_, distance)| distance);
+        let distance = results.distances.iter().find(|found| found.cell == *cell).map(|found| found.distance);
         Ok(CellAnswer {
             run: options.out.join(&cell.folder).display().to_string(),
             model: cell.config.model.name(),
