@@ -1,7 +1,8 @@
 //! `cargo xtask time-to-perplexity`: what Bowline and PyTorch make of a text in the same time on the same cores.
 //!
 //! Bowline trains with `--budget`; `bench/train_peers.py` trains the recipes that a user of PyTorch would take. One after the
-//! other, alone on the machine. What came out goes to `curves.csv` and `chart.svg` in a folder of `bench/runs/`.
+//! other, alone on the machine. What came out goes to `curves.csv` and `chart.svg` in a folder of `bench/runs/`. Hours may be too long
+//! at a stretch: with `--only NAME` one of them runs, and those that are in the folder already stay there.
 
 use crate::bench::child;
 use crate::bench::machine::{self, Machine, Quiet};
@@ -23,8 +24,12 @@ const PEERS: [(&str, &str); 3] = [
     ("torch-awd", "AWD-LSTM in PyTorch"),
 ];
 
-const USAGE: &str =
-    "usage: cargo xtask time-to-perplexity --data DIR --minutes N [--python PYTHON] [--threads N] [--out DIR]";
+/// Bowline's two curves.
+const ALONE: &str = "Bowline, the network alone";
+const WHOLE: &str = "Bowline, everything on";
+
+const USAGE: &str = "usage: cargo xtask time-to-perplexity --data DIR --minutes N [--python PYTHON] [--threads N] [--out DIR] \
+                     [--only bowline|torch-200|torch-650|torch-awd]";
 
 struct Options {
     data: PathBuf,
@@ -32,10 +37,18 @@ struct Options {
     python: PathBuf,
     threads: usize,
     out: Option<PathBuf>,
+    /// The only one to run.
+    only: Option<String>,
+}
+
+impl Options {
+    fn runs(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only == name)
+    }
 }
 
 fn options(arguments: &[String]) -> Result<Options> {
-    let (mut data, mut minutes, mut python, mut out) = (None, None, PathBuf::from("python3"), None);
+    let (mut data, mut minutes, mut python, mut out, mut only) = (None, None, PathBuf::from("python3"), None, None);
     let mut threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
@@ -48,16 +61,22 @@ fn options(arguments: &[String]) -> Result<Options> {
             "--python" => python = PathBuf::from(value),
             "--threads" => threads = value.parse().with_context(|| format!("--threads {value}: no number"))?,
             "--out" => out = Some(PathBuf::from(value)),
+            "--only" => {
+                let known = value == "bowline" || PEERS.iter().any(|(name, _)| name == value);
+                ensure!(known, "--only {value}: there is no such contender\n{USAGE}");
+                only = Some(value.clone());
+            }
             _ => bail!("{option}: there is no such option\n{USAGE}"),
         }
     }
     let (data, minutes) = (data.context(USAGE)?, minutes.context(USAGE)?);
     ensure!(minutes.is_finite() && minutes > 0.0, "--minutes {minutes}: it must be above 0");
     ensure!(data.is_dir(), "{}: there is no such folder\n{USAGE}", data.display());
-    Ok(Options { data, minutes, python, threads, out })
+    Ok(Options { data, minutes, python, threads, out, only })
 }
 
 /// Validation perplexities over time, and the result.
+#[derive(Clone, Debug, PartialEq)]
 struct Curve {
     name: String,
     /// Minutes and perplexities.
@@ -77,9 +96,23 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let name = format!("{}-{}-{}-minutes", machine.date, machine.slug(), options.minutes);
     let out = options.out.clone().unwrap_or_else(|| root().join("bench/runs").join(name));
     std::fs::create_dir_all(&out).with_context(|| format!("{}: cannot create", out.display()))?;
-    let mut curves = of_bowline(&bowline, &options, &out)?;
+    let file = out.join("curves.csv");
+    let before = match std::fs::read_to_string(&file) {
+        Ok(text) if options.only.is_some() => read(&text).with_context(|| file.display().to_string())?,
+        _ => Vec::new(),
+    };
+    let kept = |name: &str| before.iter().filter(|curve| curve.name == name).cloned().collect::<Vec<Curve>>();
+    let mut curves = if options.runs("bowline") {
+        of_bowline(&bowline, &options, &out)?
+    } else {
+        [kept(ALONE), kept(WHOLE)].concat()
+    };
     let mut versions = HashMap::new();
     for (peer, title) in PEERS {
+        if !options.runs(peer) {
+            curves.extend(kept(title));
+            continue;
+        }
         say(&format!("{title}, {} minutes", options.minutes))?;
         curves.push(of_peer(peer, title, &options, &mut versions)?);
     }
@@ -123,9 +156,9 @@ fn of_bowline(program: &Path, options: &Options, out: &Path) -> Result<Vec<Curve
     let summary: Value = serde_json::from_str(&read("summary.json")?)?;
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let full = &summary["predictor"]["full"];
-    let alone = Curve { name: "Bowline, the network alone".to_owned(), valid, test: number(&summary["test"]), minutes };
+    let alone = Curve { name: ALONE.to_owned(), valid, test: number(&summary["test"]), minutes };
     let with = vec![(minutes, number(&full[0]))];
-    let whole = Curve { name: "Bowline, everything on".to_owned(), valid: with, test: number(&full[1]), minutes };
+    let whole = Curve { name: WHOLE.to_owned(), valid: with, test: number(&full[1]), minutes };
     Ok(vec![alone, whole])
 }
 
@@ -161,6 +194,28 @@ fn csv(curves: &[Curve]) -> String {
     text
 }
 
+/// The curves that `csv` wrote.
+fn read(text: &str) -> Result<Vec<Curve>> {
+    let mut curves: Vec<Curve> = Vec::new();
+    for line in text.lines().skip(1) {
+        let (name, rest) = line.strip_prefix('"').and_then(|line| line.split_once("\",")).context("no name")?;
+        let fields: Vec<&str> = rest.split(',').collect();
+        let [minutes, valid, test] = fields[..] else { bail!("not four fields: {line}") };
+        let number = |text: &str| text.parse::<f64>().with_context(|| format!("no number: {line}"));
+        if curves.last().is_none_or(|curve| curve.name != name) {
+            curves.push(Curve { name: name.to_owned(), valid: Vec::new(), test: f64::NAN, minutes: 0.0 });
+        }
+        let Some(curve) = curves.last_mut() else { continue };
+        curve.minutes = number(minutes)?;
+        if valid.is_empty() {
+            curve.test = number(test)?;
+        } else {
+            curve.valid.push((curve.minutes, number(valid)?));
+        }
+    }
+    Ok(curves)
+}
+
 fn chart(curves: &[Curve], options: &Options) -> Chart {
     let series = |(look, curve): (usize, &Curve)| {
         let points = curve.valid.iter().map(|&(minutes, valid)| Point::new(minutes, valid));
@@ -191,6 +246,7 @@ mod tests {
             ("--data . --minutes -1", "above 0"),
             ("--data nowhere --minutes 1", "no such folder"),
             ("--hours 3", "no such option"),
+            ("--data . --minutes 1 --only jax", "no such contender"),
         ] {
             let message = of(line).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(message.contains(problem), "{line}: {message}");
@@ -200,12 +256,13 @@ mod tests {
     #[test]
     fn curves_become_rows_and_lines() {
         let curves =
-            [Curve { name: "one".to_owned(), valid: vec![(1.0, 200.0), (2.0, 150.0)], test: 140.0, minutes: 2.5 }];
+            [Curve { name: "one, two".to_owned(), valid: vec![(1.0, 200.0), (2.0, 150.0)], test: 140.0, minutes: 2.5 }];
         assert_eq!(
             csv(&curves),
-            "name,minutes,valid,test\n\"one\",1.000,200.000,\n\"one\",2.000,150.000,\n\"one\",2.500,,140.000\n"
+            "name,minutes,valid,test\n\"one, two\",1.000,200.000,\n\"one, two\",2.000,150.000,\n\"one, two\",2.500,,140.000\n"
         );
+        assert_eq!(read(&csv(&curves)).unwrap(), curves);
         let options = options(&["--data", ".", "--minutes", "2.5"].map(str::to_owned)).unwrap();
-        assert!(chart(&curves, &options).svg().contains("one (test 140.0)"));
+        assert!(chart(&curves, &options).svg().contains("one, two (test 140.0)"));
     }
 }
