@@ -60,11 +60,11 @@ fn records(results: &Path) -> Result<Vec<RunRecord>> {
 }
 
 /// The runs of published systems that did not go to the end of their recipe, with an estimate of what that would take.
-/// `published` has the validation perplexities by epoch of those who printed theirs: `model,valid,source`.
+/// `published` has the validation perplexities by epoch of those who printed theirs: `run,valid,source`.
 fn begun(runs: &[RunRecord], published: &str) -> Result<String> {
     let mut out = String::from(
-        "| run | epochs | of | validation by epoch | published by epoch | hours of one core for all |\n\
-         |---|---:|---:|---|---|---:|\n",
+        "| run | epochs | of | validation by epoch | published by epoch | hours for all | on |\n\
+         |---|---:|---:|---|---|---:|---|\n",
     );
     for run in runs {
         let (Some(config), Some(summary)) = (run.config.network(), &run.summary) else { continue };
@@ -76,13 +76,14 @@ fn begun(runs: &[RunRecord], published: &str) -> Result<String> {
         if done >= all {
             continue;
         }
-        let words: usize = run.beginning.as_ref().map_or(0, |beginning| beginning.words[0]);
-        let hours = words as f64 * f64::from(all) / summary.timing.words_per_second / 3600.0;
+        let hours = run.seconds() / f64::from(done) * f64::from(all) / 3600.0;
+        let threads = summary.timing.machine.split(',').next().unwrap_or_default();
         let valid: Vec<String> = run.epochs.iter().map(|epoch| format!("{:.1}", epoch.valid)).collect();
-        let theirs = published.lines().find_map(|line| line.strip_prefix(config.model.name())?.strip_prefix(','));
-        let theirs = theirs.map_or(String::new(), |line| line.split(',').next().unwrap_or_default().replace(' ', ", "));
+        let valid = valid.join(", ");
         let name = &run.name;
-        writeln!(out, "| [{name}](results/{name}/) | {done} | {all} | {} | {theirs} | {hours:.0} |", valid.join(", "))?;
+        let theirs = published.lines().find_map(|line| line.strip_prefix(name.as_str())?.strip_prefix(','));
+        let theirs = theirs.map_or(String::new(), |line| line.split(',').next().unwrap_or_default().replace(' ', ", "));
+        writeln!(out, "| [{name}](results/{name}/) | {done} | {all} | {valid} | {theirs} | {hours:.0} | {threads} |")?;
     }
     Ok(out)
 }
