@@ -5,7 +5,7 @@
 //! the *band* if both of its perplexities are at most [`BAND`] above the paper's; lower is better, so there is no lower
 //! edge.
 
-use crate::config::{Config, ModelKind, Size, TargetGradient, preset};
+use crate::config::{Config, ModelKind, Size, TargetGradient, Training, preset};
 use crate::optim::Place;
 use crate::wording::percent;
 use serde::{Deserialize, Serialize};
@@ -135,7 +135,8 @@ pub fn chosen(config: &Config) -> String {
             TargetGradient::Flow => "flow",
             TargetGradient::Stop => "stop",
         };
-        parts.push(format!("gamma {}, {gradient}", config.augment.gamma));
+        let late = if config.augments(Training::First) { "" } else { ", augmented in the second training" };
+        parts.push(format!("gamma {}, {gradient}{late}", config.augment.gamma));
     }
     parts.join(", ")
 }
@@ -157,8 +158,8 @@ fn at_its_end(config: &Config) -> bool {
 ///
 /// Left open by the paper, and so no difference: the seed, the batch size and its shards, the weight decay and what it spares, whether the
 /// weights are averaged, a gamma within the paper's range, whether the gradient flows through the target, the number of
-/// epochs once the learning rate has become small ([`at_its_end`]), the second training of the footnote, and how a run is
-/// watched and saved. [`chosen`] says what a run has there.
+/// epochs once the learning rate has become small ([`at_its_end`]), the second training of the footnote and whether the loss
+/// is augmented in both, the precision, and how a run is watched and saved. [`chosen`] says what a run has there.
 fn other_settings(config: &Config) -> Vec<String> {
     let wikitext = config.data.source.starts_with("wikitext-2");
     let mut paper = preset(config.size, config.model, if wikitext { "wikitext-2" } else { &config.data.source });
@@ -175,7 +176,9 @@ fn other_settings(config: &Config) -> Vec<String> {
     paper.validation_streams = config.validation_streams;
     paper.checkpoint = config.checkpoint.clone();
     paper.data.source.clone_from(&config.data.source);
+    paper.precision = config.precision;
     paper.augment.gradient = config.augment.gradient;
+    paper.augment.begin = config.augment.begin;
     let range = if wikitext { 1.0..=1.5 } else { 0.5..=0.8 };
     if range.contains(&config.augment.gamma) {
         paper.augment.gamma = config.augment.gamma;

@@ -95,29 +95,34 @@ fn a_plan_says_what_is_left_and_runs_nothing() {
 }
 
 #[test]
-fn a_first_training_that_another_cell_has_done_is_not_done_again() {
+fn the_first_training_of_two_cells_is_done_once() {
     let place = Place::new();
-    let al = |out: &str| {
-        let mut command = table1_of(&place, out, "al");
+    let twice = |out: &str, models: &str| {
+        let mut command = table1_of(&place, out, models);
         command.args(["--set", "second_training_epochs=2", "--set", "augment.begin=second"]);
         command
     };
     let cell = |out: &str, model: &str| place.path(out).join(format!("corpus-small-{model}"));
-    let plan = |out: &str| finish(al(out).arg("--dry-run")).success().stdout;
-    assert!(plan("shared").contains("8 epochs to go"));
-    finish(&mut table1_of(&place, "shared", "vd-lstm")).success();
-    assert!(plan("shared").contains("2 epochs to go"));
-    let said = finish(&mut al("shared")).success();
-    assert!(said.stderr.contains("its first training is"), "{}", said.stderr);
+    let plan = |out: &str, models: &str| finish(twice(out, models).arg("--dry-run")).success().stdout;
+    let planned = plan("shared", "vd-lstm,al");
+    assert!(planned.contains("6 epochs to go") && planned.contains("2 epochs to go"), "{planned}");
+    assert!(planned.contains("corpus-small-vd-lstm-first") && !planned.contains("8 epochs"), "{planned}");
+    let said = finish(twice("shared", "vd-lstm,al").args(["--jobs", "3"])).success();
+    assert_eq!(said.stderr.matches("its first training is").count(), 2, "{}", said.stderr);
     assert_eq!(result(&cell("shared", "al")).events[0]["model"], "vd-lstm");
-    // It ends in the same bits as by itself, where there is nothing to begin with, or something else.
-    finish(&mut al("alone")).success();
+    assert!(plan("shared", "vd-lstm,al").contains("finished"));
+    // They end in the same bits as each by itself, where there is nothing to begin with, or something else.
+    assert!(plan("alone", "al").contains("8 epochs to go"));
+    finish(&mut twice("alone", "al")).success();
     finish(table1_of(&place, "other", "vd-lstm").args(["--set", "keep=0.9"])).success();
-    finish(&mut al("other")).success();
-    for out in ["alone", "other"] {
-        assert_eq!(result(&cell(out, "al")).events[0]["model"], "al");
-        assert_eq!(result(&cell(out, "al")).weights, result(&cell("shared", "al")).weights);
-        assert_eq!(result(&cell(out, "al")).metrics, result(&cell("shared", "al")).metrics);
+    fs::rename(cell("other", "vd-lstm"), cell("other", "vd-lstm-first")).unwrap();
+    for model in ["al", "vd-lstm"] {
+        finish(&mut twice("other", model)).success();
+    }
+    for (out, model) in [("alone", "al"), ("other", "al"), ("other", "vd-lstm")] {
+        assert_eq!(result(&cell(out, model)).events[0]["model"], model);
+        assert_eq!(result(&cell(out, model)).weights, result(&cell("shared", model)).weights);
+        assert_eq!(result(&cell(out, model)).metrics, result(&cell("shared", model)).metrics);
     }
 }
 

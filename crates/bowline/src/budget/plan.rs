@@ -63,7 +63,7 @@ pub enum Plan {
 pub struct Planned {
     /// The settings.
     pub config: Config,
-    /// The time for the training, in seconds, with its validations.
+    /// The time for the training, in seconds, with its validations. Whole epochs come as near to it as they can.
     pub training: f64,
     /// An epoch of it.
     pub epoch: f64,
@@ -107,7 +107,9 @@ impl Plan {
             operations = speed * 6.0 * config.spec(facts.vocab).products() as f64;
         }
         let epoch = (piece as f64 + valid as f64 / READING) / speed;
-        let training = (left(config.finish.seconds) - (valid + test) as f64 / speed).max(0.0);
+        // Whole epochs do not fit exactly: the nearest number to all of the time, its spare part too.
+        let training = facts.seconds - config.finish.seconds - (valid + test) as f64 / speed;
+        let training = training.max(0.0);
         if !chosen(facts, "epochs") {
             config.epochs = (training / epoch).round().clamp(1.0, rules::MOST_EPOCHS) as u32;
         }

@@ -22,8 +22,8 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 #[derive(Args)]
 pub struct ReproduceOptions {
@@ -155,7 +155,7 @@ pub fn run(options: &ReproduceOptions) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if options.dry_run {
-        plan(options, &cells, &records)?;
+        plan(options, &cells)?;
         return Ok(ExitCode::SUCCESS);
     }
     if !options.no_run && !train(options, &cells)? {
@@ -252,27 +252,65 @@ fn choice(options: &ReproduceOptions, experiment: Experiment) -> anyhow::Result<
     })
 }
 
+/// What is to be run: the first trainings that several cells share, then the cells.
+fn tasks(out: &Path, cells: &[Cell]) -> bowline::Result<Vec<Cell>> {
+    let mut firsts: Vec<(Cell, usize)> = Vec::new();
+    for cell in cells {
+        let (Some(first), None) = (cell.first_training(), cell.record(out)?) else { continue };
+        match firsts.iter_mut().find(|(other, _)| other.is(&first)) {
+            Some((_, cells)) => *cells += 1,
+            None => firsts.push((first, 1)),
+        }
+    }
+    let shared = firsts.into_iter().filter(|&(_, cells)| cells > 1).map(|(first, _)| first);
+    Ok(shared.chain(cells.iter().cloned()).collect())
+}
+
+/// The tasks that wait and those that are under way.
+struct Queue<'a> {
+    waiting: Vec<&'a Cell>,
+    running: Vec<&'a Cell>,
+}
+
+impl<'a> Queue<'a> {
+    /// The next task whose first training is not still to be done.
+    fn take(&mut self) -> Option<&'a Cell> {
+        let open = |first: &Cell| self.waiting.iter().chain(&self.running).any(|task| task.is(first));
+        let ready = self.waiting.iter().position(|task| !task.first_training().is_some_and(|first| open(&first)))?;
+        let task = self.waiting.remove(ready);
+        self.running.push(task);
+        Some(task)
+    }
+}
+
 /// Runs what is not finished; false if asked to stop.
 fn train(options: &ReproduceOptions, cells: &[Cell]) -> anyhow::Result<bool> {
     let interrupt = Interrupt::listen();
-    let jobs = usize::from(options.jobs).min(cells.len().max(1));
+    let tasks = tasks(&options.out, cells)?;
+    let jobs = usize::from(options.jobs).min(tasks.len().max(1));
     let session = Session { threads: (options.threads.get() / jobs).max(1), isa: Isa::detect() };
-    // First those whose training is the first one of others.
-    let mut order: Vec<&Cell> = cells.iter().collect();
-    order.sort_by_key(|cell| cell.first_training().is_some());
-    let next = AtomicUsize::new(0);
+    let queue = Mutex::new(Queue { waiting: tasks.iter().collect(), running: Vec::new() });
+    let (done, branching) = (Condvar::new(), Mutex::new(()));
     let failure: Mutex<Option<bowline::Error>> = Mutex::new(None);
+    let over = || interrupt.asked() || failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+    let next = || {
+        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+        while !over() && !queue.waiting.is_empty() {
+            if let Some(task) = queue.take() {
+                return Some(task);
+            }
+            queue = done.wait_timeout(queue, Duration::from_secs(1)).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        None
+    };
     let work = || {
-        while let Some(&cell) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-            if interrupt.asked() || failed {
-                return;
-            }
-            let mut watch = Terminal::new(interrupt.clone(), &cell.folder);
-            if let Err(error) = one(&options.out, cell, session, &mut watch) {
+        while let Some(task) = next() {
+            let mut watch = Terminal::new(interrupt.clone(), &task.folder);
+            if let Err(error) = one(&options.out, task, session, &mut watch, &branching) {
                 failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                return;
             }
+            queue.lock().unwrap_or_else(PoisonError::into_inner).running.retain(|other| other.folder != task.folder);
+            done.notify_all();
         }
     };
     std::thread::scope(|scope| {
@@ -287,8 +325,8 @@ fn train(options: &ReproduceOptions, cells: &[Cell]) -> anyhow::Result<bool> {
     Ok(!interrupt.asked())
 }
 
-/// Starts or continues a cell; a finished one is left as it is.
-fn one(out: &Path, cell: &Cell, session: Session, watch: &mut Terminal) -> bowline::Result<()> {
+/// Starts or continues a cell; a finished one is left as it is. A run can be branched from by one at a time.
+fn one(out: &Path, cell: &Cell, session: Session, watch: &mut Terminal, branching: &Mutex<()>) -> bowline::Result<()> {
     let dir = out.join(&cell.folder);
     match cell.record(out)? {
         Some(RunRecord { summary: Some(_), .. }) => Ok(()),
@@ -296,7 +334,9 @@ fn one(out: &Path, cell: &Cell, session: Session, watch: &mut Terminal) -> bowli
         None => match cell.begins_with(out) {
             Some(first) => {
                 note(format_args!("{}: its first training is {}", cell.folder, shell(&first)));
+                let alone = branching.lock().unwrap_or_else(PoisonError::into_inner);
                 run::branch_as(&first, &dir, &cell.config)?;
+                drop(alone);
                 run::resume(&dir, session, watch).map(said)
             }
             None => run::start(&dir, &cell.config, session, watch).map(said),
@@ -337,14 +377,16 @@ fn join(options: &ReproduceOptions, choice: &Choice) -> anyhow::Result<()> {
 }
 
 /// What would be run, with the time it would take by a short measurement of each kind of cell.
-fn plan(options: &ReproduceOptions, cells: &[Cell], records: &[Option<RunRecord>]) -> anyhow::Result<()> {
+fn plan(options: &ReproduceOptions, cells: &[Cell]) -> anyhow::Result<()> {
+    let tasks = tasks(&options.out, cells)?;
     let mut speeds: Vec<(Config, usize, f64)> = Vec::new();
     let mut out = stdout();
     let (threads, jobs) = (options.threads.get(), usize::from(options.jobs));
     let mut total = 0.0;
-    for (cell, record) in cells.iter().zip(records) {
+    for cell in &tasks {
+        let record = cell.record(&options.out)?;
         let finished = record.as_ref().is_some_and(|record| record.summary.is_some());
-        let parts = if finished { Vec::new() } else { to_go(options, cells, cell, record.as_ref()) };
+        let parts = if finished { Vec::new() } else { to_go(options, &tasks, cell, record.as_ref()) };
         let (mut epochs, mut words, mut seconds) = (0, 0.0, 0.0);
         for (config, part) in parts {
             let corpus = run::open_corpus(&config.data)?;
@@ -408,15 +450,15 @@ fn settings(config: &Config) -> String {
 }
 
 /// The epochs that are left of a cell, with the settings they are trained with: two kinds of them if the augmented loss
-/// begins with the second training, but one alone if another cell is its first training.
-fn to_go(options: &ReproduceOptions, cells: &[Cell], cell: &Cell, record: Option<&RunRecord>) -> Vec<(Config, u32)> {
+/// begins with the second training, but one alone if its first training is a run of its own.
+fn to_go(options: &ReproduceOptions, tasks: &[Cell], cell: &Cell, record: Option<&RunRecord>) -> Vec<(Config, u32)> {
     let done = record.map_or(0, |record| record.epochs.len() as u32);
     let config = cell.config.clone();
     let total = config.total_epochs();
     let parts = match cell.first_training() {
         None => vec![(config, total.saturating_sub(done))],
         Some(first) => {
-            let planned = cells.iter().any(|other| other.is(&first));
+            let planned = tasks.iter().any(|other| other.is(&first));
             let shared = record.is_none() && (planned || cell.begins_with(&options.out).is_some());
             let of_first = if shared { 0 } else { config.epochs.saturating_sub(done) };
             let of_second = total.saturating_sub(done.max(config.epochs));
