@@ -96,13 +96,31 @@ impl Isa {
     }
 }
 
-/// The processor's own name for itself, as far as the system tells.
+/// The processor's own name for itself, as far as the system tells. Virtual machines may say "AMD EPYC" and no more; such a name
+/// gets the generation, because that decides the speed.
 pub fn model_name() -> String {
-    let from_proc = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("model name"))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    });
-    from_proc.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    name_in(&info).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+/// The name in a text like `/proc/cpuinfo`.
+fn name_in(info: &str) -> Option<String> {
+    let field = |name: &str| {
+        let mut pairs = info.lines().filter_map(|line| line.split_once(':'));
+        pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+    };
+    let name = field("model name")?;
+    if name.contains(|c: char| c.is_ascii_digit()) {
+        return Some(name.to_owned());
+    }
+    let wide = field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "avx512f"));
+    let generation = match (field("vendor_id"), field("cpu family")) {
+        (Some("AuthenticAMD"), Some("26")) => "Zen 5",
+        (Some("AuthenticAMD"), Some("25")) if wide => "Zen 4",
+        (Some("AuthenticAMD"), Some("25")) => "Zen 3",
+        _ => return Some(name.to_owned()),
+    };
+    Some(format!("{name} ({generation})"))
 }
 
 #[cfg(test)]
@@ -117,5 +135,20 @@ mod tests {
         let missing = Isa::NAMES.iter().filter(|name| Isa::named(name).is_none()).count();
         assert_eq!(missing, Isa::NAMES.len() - Isa::available().len());
         assert_eq!(Isa::named("avx1024"), None);
+    }
+
+    #[test]
+    fn a_name_without_a_number_gets_the_generation() {
+        let of = |name: &str, family: u32, flags: &str| {
+            name_in(&format!(
+                "vendor_id\t: AuthenticAMD\ncpu family\t: {family}\nmodel\t\t: 2\nmodel name\t: {name}\nflags\t\t: {flags}\n"
+            ))
+        };
+        assert_eq!(of("AMD EPYC", 26, "avx2 avx512f").as_deref(), Some("AMD EPYC (Zen 5)"));
+        assert_eq!(of("AMD EPYC", 25, "avx2 avx512f").as_deref(), Some("AMD EPYC (Zen 4)"));
+        assert_eq!(of("AMD EPYC", 25, "avx2").as_deref(), Some("AMD EPYC (Zen 3)"));
+        assert_eq!(of("AMD EPYC", 99, "avx2").as_deref(), Some("AMD EPYC"));
+        assert_eq!(of("AMD EPYC 9355P", 26, "avx2 avx512f").as_deref(), Some("AMD EPYC 9355P"));
+        assert_eq!(name_in("processor : 0\n"), None);
     }
 }

@@ -27,7 +27,7 @@ impl Machine {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Machine {
             date: date(seconds / 86_400),
-            cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown CPU".to_owned()),
+            cpu: bowline_kernels::model_name(),
             commit: commit(),
             cores: thread::available_parallelism().map_or(1, |n| n.get()),
             memory: field("/proc/meminfo", "MemTotal").unwrap_or_else(unknown),

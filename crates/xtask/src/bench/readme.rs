@@ -60,6 +60,8 @@ fn newest() -> Result<Vec<Run>> {
         .with_context(|| format!("{}: cannot read", folder.display()))?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
+    // Curves of perplexity by the minute (`cargo xtask time-to-perplexity`) are kept there, too.
+    folders.retain(|folder| folder.join("raw.jsonl").is_file());
     folders.sort();
     let mut runs: Vec<Run> = Vec::new();
     for folder in folders.iter().rev() {
