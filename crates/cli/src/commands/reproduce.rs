@@ -273,6 +273,15 @@ struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
+    /// With several at a time the augmented ones, which take longest, go first: then the jobs end at about the same time.
+    fn new(tasks: &'a [Cell], jobs: usize) -> Queue<'a> {
+        let mut waiting: Vec<&Cell> = tasks.iter().collect();
+        if jobs > 1 {
+            waiting.sort_by_key(|task| !task.config.model.augmented());
+        }
+        Queue { waiting, running: Vec::new() }
+    }
+
     /// The next task whose first training is not still to be done.
     fn take(&mut self) -> Option<&'a Cell> {
         let open = |first: &Cell| self.waiting.iter().chain(&self.running).any(|task| task.is(first));
@@ -289,7 +298,7 @@ fn train(options: &ReproduceOptions, cells: &[Cell]) -> anyhow::Result<bool> {
     let tasks = tasks(&options.out, cells)?;
     let jobs = usize::from(options.jobs).min(tasks.len().max(1));
     let session = Session { threads: (options.threads.get() / jobs).max(1), isa: Isa::detect() };
-    let queue = Mutex::new(Queue { waiting: tasks.iter().collect(), running: Vec::new() });
+    let queue = Mutex::new(Queue::new(&tasks, jobs));
     let (done, branching) = (Condvar::new(), Mutex::new(()));
     let failure: Mutex<Option<bowline::Error>> = Mutex::new(None);
     let over = || interrupt.asked() || failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
