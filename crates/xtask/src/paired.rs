@@ -1,5 +1,5 @@
 //! What the augmented loss brings at equal compute: `docs/results/paired.csv` and its table, from the runs under
-//! `docs/results/paired/`. Runs are compared where everything but the loss and the seed is the same.
+//! `docs/results/paired/` and Table 1's small cells. Runs are compared where everything but the loss and the seed is the same.
 
 use anyhow::{Context, Result, ensure};
 use bowline::config::ModelKind;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const HEAD: &str = "base,augmented,decay,seed,epochs,valid,test,train,kl,recipe,words\n";
 
@@ -34,16 +34,12 @@ struct Row {
 
 /// Writes `paired.csv` beside the evidence; returns the table for people, empty if there are no such runs.
 pub fn write(results: &Path) -> Result<String> {
-    let folder = results.join("paired");
-    if !folder.is_dir() {
-        return Ok(String::new());
-    }
     let mut rows = Vec::new();
-    for entry in fs::read_dir(&folder).with_context(|| format!("{}: cannot read", folder.display()))? {
-        let run = entry?.path();
-        if run.is_dir() {
-            rows.push(row(&run).with_context(|| run.display().to_string())?);
-        }
+    for run in runs(results)? {
+        rows.push(row(&run).with_context(|| run.display().to_string())?);
+    }
+    if rows.is_empty() {
+        return Ok(String::new());
     }
     rows.sort_by(|a, b| {
         let key =
@@ -63,6 +59,19 @@ pub fn write(results: &Path) -> Result<String> {
     let path = results.join("paired.csv");
     fs::write(&path, csv).with_context(|| format!("{}: cannot write", path.display()))?;
     table(&rows)
+}
+
+/// The runs of `paired/`, and Table 1's small cells, which begin their second trainings in pairs from the same weights.
+fn runs(results: &Path) -> Result<Vec<PathBuf>> {
+    let mut runs: Vec<PathBuf> = ["vd-lstm", "al", "re", "real"].map(|m| results.join(format!("ptb-small-{m}"))).into();
+    let folder = results.join("paired");
+    if folder.is_dir() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("{}: cannot read", folder.display()))? {
+            runs.push(entry?.path());
+        }
+    }
+    runs.retain(|run| run.is_dir());
+    Ok(runs)
 }
 
 fn row(run: &Path) -> Result<Row> {
