@@ -188,7 +188,7 @@ fn the_files_of_ptb_have_its_recipe_wherever_they_lie() {
     let mut plan = bowline(["reproduce", "table1", "--dry-run", "--models", "al", "--threads", "1", "--data"]);
     let said = finish(plan.arg(&ptb).arg("--out").arg(place.path("out"))).success().stdout;
     assert!(said.starts_with("ptb-small-al"), "{said}");
-    for setting in ["batch 10", "epochs 26, then 36", "weight decay 0.00007", "gamma 0.8"] {
+    for setting in ["batch 10", "epochs 26, then 28", "weight decay 0.00007", "gamma 0.65"] {
         assert!(said.contains(setting), "{said}");
     }
 }
