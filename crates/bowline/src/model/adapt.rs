@@ -15,8 +15,8 @@
 //! [`Adaptation::finish`].
 
 use super::features::without_features;
-use super::layer::LayerMasks;
-use super::{Network, State, bottom};
+use super::pass::LayerMasks;
+use super::{Network, State};
 use crate::batch::Window;
 use crate::params::Params;
 use bowline_kernels::adapt::{self, Classifier, Columns, Pending, Reading, Rule, Scale, Weights};
@@ -262,16 +262,16 @@ impl Adaptation {
 impl Network {
     /// Takes new recurrent weights. The others are read where they lie.
     pub fn pack_recurrent(&mut self, params: &Params) {
-        self.layers.iter_mut().for_each(|layer| layer.pack_recurrent(params, LayerMasks::default(), true));
+        self.trunk.layers.iter_mut().for_each(|layer| layer.pack_recurrent(params, LayerMasks::default(), true));
     }
 
     /// [`Network::read`] of one stream whose weights are moving.
     pub fn read_moving(&mut self, params: &Params, window: &Window, state: &mut State, adaptation: &mut Adaptation) {
         assert!(window.batch == 1 && window.steps <= self.steps * self.batch);
-        let (d, steps) = (self.spec.input.width, window.steps);
+        let (d, steps, spec) = (self.trunk.spec.input.width, window.steps, &self.trunk.spec);
         let Adaptation { trained, scale, rule, z, gates, pending, .. } = adaptation;
-        let inputs = &mut self.inputs[..steps * d];
-        match pending.as_ref().filter(|_| self.spec.output.tied) {
+        let inputs = &mut self.trunk.inputs[..steps * d];
+        match pending.as_ref().filter(|_| spec.output.tied) {
             None => super::embedding::forward(params.embedding(), &window.inputs, None, d, inputs),
             Some(left) => {
                 let scale = scale.as_ref().map(|r| &r[..params.embedding().len()]);
@@ -280,21 +280,21 @@ impl Network {
                 adapt::rows_after(isa, weights, &z.values, left.pending(), *rule, &window.inputs, inputs);
             }
         }
-        let (words, _, mut parts) = state.split_mut(&self.spec);
-        self.read_features(params, window, words);
-        for l in 0..self.layers.len() {
-            let (of_layer, above) = parts.split_at_mut(self.spec.layers[l].state().len());
+        let trunk = &mut self.trunk;
+        let (words, _, mut parts) = state.split_mut(&trunk.spec);
+        trunk.read_features(params, window, words);
+        for l in 0..trunk.layers.len() {
+            let (of_layer, above) = parts.split_at_mut(trunk.spec.layers[l].state().len());
             parts = above;
-            let (below, layers) = self.layers.split_at_mut(l);
-            let x = below.last().map_or(bottom(&self.features, &self.inputs), |layer| layer.output((steps, 1)));
-            layers[0].forward_unpacked(params, x, of_layer, steps, gates);
+            let (layer, x) = trunk.layer(l, (steps, 1));
+            layer.forward_unpacked(params, x, of_layer, steps, gates);
         }
-        if let Some(projection) = &mut self.projection {
-            let h = self.layers.last().map_or(&self.inputs[..], |layer| layer.output((steps, 1)));
+        if let Some(mut projection) = trunk.projection.take() {
             projection.pack(params);
-            projection.forward(params, h, None, (steps, 1));
+            projection.forward(params, trunk.last((steps, 1)), None, (steps, 1));
+            trunk.projection = Some(projection);
         }
-        self.add_features((steps, 1));
+        trunk.add_features((steps, 1));
     }
 
     /// Scores a segment (`nll` as in [`Adaptation::classify`]), then moves the weights and takes the new recurrent ones. The
@@ -311,7 +311,7 @@ impl Network {
         self.read_moving(params, segment, state, adaptation);
         let (steps, compute) = (segment.steps, self.compute.clone());
         let (team, isa) = (&*compute.team, compute.isa);
-        let d = self.spec.width();
+        let d = self.trunk.spec.width();
         adaptation.read(self, params, steps);
         let minus_log_sums = adaptation.log_sums.iter().map(|&x| -x as f32).collect();
         for (i, &temperature) in temperatures.iter().enumerate() {
@@ -335,14 +335,14 @@ impl Network {
             });
         };
         // The layers: the way back through their gates, then the step of each matrix, which gives the gradient below it.
-        self.d_above[..steps * d].copy_from_slice(d_h);
-        let d = self.spec.projected();
-        without_features(&mut self.d_above, steps, self.spec.width(), d);
-        if let Some(projection) = &self.projection {
-            let inputs = self.spec.inputs(self.layers.len());
-            let h = self.layers.last().map_or(&self.inputs[..], |layer| layer.output((steps, 1)));
-            let (d_output, d_x) = (&mut self.d_above[..steps * d], &mut self.d_below[..steps * inputs]);
-            projection.backward_unpacked(&h[..steps * inputs], d_output, gates, &mut |met| {
+        let (trunk, down) = (&mut self.trunk, &mut self.down);
+        down.above[..steps * d].copy_from_slice(d_h);
+        let d = trunk.spec.projected();
+        without_features(&mut down.above, steps, trunk.spec.width(), d);
+        if let Some(projection) = &trunk.projection {
+            let h = trunk.last((steps, 1));
+            let (d_output, d_x) = (&mut down.above[..steps * d], &mut down.below[..h.len()]);
+            projection.backward_unpacked(h, d_output, gates, &mut |met| {
                 let range = params.range(met.tensor);
                 part(params, range, &mut |weights| match met.with {
                     None => adapt::step(team, isa, weights, &met.row_sums(steps), rule),
@@ -352,16 +352,15 @@ impl Network {
                     }
                 });
             });
-            std::mem::swap(&mut self.d_above, &mut self.d_below);
+            down.swap();
         }
-        for l in (0..self.layers.len()).rev() {
-            let (below, above) = self.layers.split_at_mut(l);
-            let (inputs, units) = (self.spec.inputs(l), self.spec.layers[l].units);
-            let x = below.last().map_or(bottom(&self.features, &self.inputs), |layer| layer.output((steps, 1)));
-            let (d_output, d_x) = (&mut self.d_above[..steps * units], &mut self.d_below[..steps * inputs]);
+        for l in (0..trunk.layers.len()).rev() {
+            let (inputs, units) = (trunk.spec.inputs(l), trunk.spec.layers[l].units);
+            let (layer, x) = trunk.layer(l, (steps, 1));
+            let (d_output, d_x) = (&mut down.above[..steps * units], &mut down.below[..steps * inputs]);
             d_x.fill(0.0);
             let mut d_level = vec![0.0; d_x.len()];
-            above[0].backward_unpacked(params, x, d_output, gates, &mut |params, met| {
+            layer.backward_unpacked(params, x, d_output, gates, &mut |params, met| {
                 let (range, stride) = (params.range(met.tensor), met.stride);
                 part(params, range, &mut |weights| match met.with {
                     None => adapt::step(team, isa, weights, &met.row_sums(steps), rule),
@@ -374,8 +373,8 @@ impl Network {
                     d_x.iter_mut().zip(&d_level).for_each(|(sum, d_x)| *sum += d_x);
                 }
             });
-            above[0].direct_gradient(d_x, (steps, 1));
-            std::mem::swap(&mut self.d_above, &mut self.d_below);
+            layer.direct_gradient(d_x, (steps, 1));
+            down.swap();
         }
         let mut left = Left {
             h: h.to_vec(),
@@ -384,10 +383,10 @@ impl Network {
             inputs: Vec::new(),
             d_inputs: Vec::new(),
         };
-        let d = self.spec.input.width;
-        without_features(&mut self.d_above, steps, self.spec.inputs(0), d);
-        let d_inputs = &self.d_above[..steps * d];
-        if self.spec.output.tied {
+        let d = self.trunk.spec.input.width;
+        without_features(&mut self.down.above, steps, self.trunk.spec.inputs(0), d);
+        let d_inputs = &self.down.above[..steps * d];
+        if self.trunk.spec.output.tied {
             // The embedding moves with the classifier.
             (left.inputs, left.d_inputs) = (segment.inputs.clone(), d_inputs.to_vec());
         } else {
@@ -408,7 +407,7 @@ impl Network {
         }
         *pending = Some(left);
         // Rows of a tied embedding are read ahead of the step that is left ([`adapt::rows_after`]), which knows of no bias.
-        if self.spec.output.tied && self.spec.output.bias {
+        if self.trunk.spec.output.tied && self.trunk.spec.output.bias {
             adaptation.finish(self, params);
         }
         self.pack_recurrent(params);

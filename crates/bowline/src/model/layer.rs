@@ -5,9 +5,11 @@
 //! the paper's scheme that one sees the same `m h`, and there is nothing to copy; otherwise (`apart`) it sees `h` with a mask of
 //! its own. The state that is carried to the next window is `h` without a mask.
 
-use super::ByColumns;
+mod unpacked;
+
 use super::gatewise::{Gatewise, part};
 use super::mogrifier::Mogrifier;
+use super::pass::{Activity, LayerMasks};
 use super::state::Part;
 use crate::compute::Compute;
 use crate::layout::{LayerTensors, LevelTensors};
@@ -17,53 +19,10 @@ use bowline_kernels::recurrent::{self, Levels, RecurrentWeights, Unit, Window};
 use bowline_kernels::{Buffer, Into, Mat, PackedB, elementwise, gemm};
 use std::ops::Range;
 use std::sync::Arc;
+pub(super) use unpacked::Met;
 
 /// Steps and streams of a window.
 pub(super) type Shape = (usize, usize);
-
-/// The masks of a layer in a window; none when evaluating.
-#[derive(Clone, Copy, Default)]
-pub struct LayerMasks<'a> {
-    /// On the inputs, where each gate has its own: (G, B, d_x), or (G, T, B, d_x) if they are others in every step. (One mask for
-    /// all gates is on what the layer below gives.)
-    pub input: Option<&'a [f32]>,
-    /// On the state as the next step consumes it: (B, d), or (T, B, d) if it is another one in every step.
-    pub state: Option<&'a [f32]>,
-    /// Whether that is a mask for each gate, (G, B, d) or (G, T, B, d).
-    pub per_gate: bool,
-    /// On the state as the layer above sees it, likewise; where it is not `apart`, this is the mask of the state.
-    pub output: Option<&'a [f32]>,
-    /// Whether the two are different.
-    pub apart: bool,
-    /// On the recurrent matrix of each level, (G d, d); or empty.
-    pub weights: &'a [Vec<f32>],
-    /// Whether [`Layer::unmasked`] is needed.
-    pub raw: bool,
-    /// What the output's size and its change from step to step cost.
-    pub activity: Activity,
-}
-
-/// Activation regularisation (Merity et al. 2017): `T (ar mean(y^2) + tar mean((h_t - h_{t-1})^2))` is added to the loss, where
-/// `y` is the last layer's output with its mask and `h` without. (The factor `T` makes a sum over the steps of it, as the loss is
-/// one.)
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Activity {
-    /// Of the size.
-    pub ar: f32,
-    /// Of the change.
-    pub tar: f32,
-}
-
-impl Activity {
-    /// The share of one of so many equal shards of a batch.
-    pub(super) fn divided(self, shards: usize) -> Activity {
-        Activity { ar: self.ar / shards as f32, tar: self.tar / shards as f32 }
-    }
-
-    fn is_off(&self) -> bool {
-        self.ar == 0.0 && self.tar == 0.0
-    }
-}
 
 /// The buffers and packed weights of a layer, allocated once. `L` levels of `G` gates.
 pub(super) struct Layer {
@@ -262,39 +221,6 @@ impl Layer {
                 d_x[l * width..][..width].copy_from_slice(d_gates);
             }
         }
-    }
-
-    /// [`Layer::forward`] of one stream without masks, with `W_ih` as it lies: for weights that change after every few words,
-    /// so that packing them would not pay. The gates' inputs are computed as `W_ih X^T`; every sum has its terms in the same
-    /// order.
-    pub(super) fn forward_unpacked(
-        &mut self,
-        params: &Params,
-        x: &[f32],
-        state: &mut [Part],
-        steps: usize,
-        room: &mut ByColumns,
-    ) {
-        assert!(self.mogrifier.is_none(), "dynamic evaluation is for layers without rounds");
-        let width = self.unit.gates() * self.hidden;
-        for l in 0..self.tensors.levels.len() {
-            let level = self.tensors.levels[l];
-            let at = self.of_level(l, (steps, 1));
-            let Some(w_ih) = level.w_ih else {
-                self.fill_with_bias(params.of(level.bias), at.clone(), width);
-                if l < self.direct {
-                    self.add_inputs(l, &x[..steps * self.inputs], at);
-                }
-                continue;
-            };
-            let bias = Some(params.of(level.bias));
-            room.product(&self.compute.team, params.of(w_ih), &x[..steps * self.inputs], self.inputs, bias);
-            let stride = room.states.stride();
-            for (t, gates) in self.gates[at].chunks_exact_mut(width).enumerate() {
-                gates.iter_mut().zip(room.values[t..].iter().step_by(stride)).for_each(|(to, x)| *to = *x);
-            }
-        }
-        self.chain(params, state, LayerMasks::default(), (steps, 1));
     }
 
     /// From the inputs' share of the gates to the states, step by step. The first part of the state is `h`; the second is what
@@ -522,50 +448,6 @@ impl Layer {
         recurrent::backward(unit, &team, &levels, &mut window, d_output, &mut d_carried[..step]);
         self.d_carried = d_carried;
     }
-
-    /// [`Layer::backward`] of what [`Layer::forward_unpacked`] read, as far as the gates; then, for each of the layer's tensors,
-    /// `each` is given the gradient by what it was multiplied with: [`Met`].
-    pub(super) fn backward_unpacked(
-        &mut self,
-        params: &mut Params,
-        x: &[f32],
-        d_output: &mut [f32],
-        room: &mut ByColumns,
-        each: &mut dyn FnMut(&mut Params, Met<'_>),
-    ) {
-        let (d, width) = (self.hidden, self.unit.gates() * self.hidden);
-        let steps = d_output.len() / d;
-        let shape = (steps, 1);
-        self.chain_back(params, LayerMasks::default(), shape, d_output);
-        let top = self.recurrent.len() - 1;
-        let stride = room.states.stride();
-        for (l, level) in self.tensors.levels.iter().enumerate() {
-            let by_inputs = room.columns_of(&self.gates[self.of_level(l, shape)], width);
-            if let Some(tensor) = level.w_ih {
-                each(
-                    params,
-                    Met {
-                        tensor,
-                        d_rows: by_inputs,
-                        stride,
-                        with: Some((&x[..steps * self.inputs], self.inputs)),
-                        below: true,
-                    },
-                );
-            }
-            each(params, Met { tensor: level.bias, d_rows: by_inputs, stride, with: None, below: false });
-            let by_products = room.columns_of(self.d_products(l, shape), width);
-            let found = Some((self.found(l, 0, shape), d));
-            each(params, Met { tensor: level.w_hh, d_rows: by_products, stride, with: found, below: false });
-            if let Some(tensor) = self.tensors.product_bias {
-                each(params, Met { tensor, d_rows: by_products, stride, with: None, below: false });
-            }
-            if let Some(tensor) = self.tensors.shortcut.filter(|_| l == top) {
-                let found = Some((self.found(0, 0, shape), d));
-                each(params, Met { tensor, d_rows: by_products, stride, with: found, below: false });
-            }
-        }
-    }
 }
 
 /// What [`Layer::backward`] has to go by.
@@ -579,26 +461,6 @@ pub(super) struct Backward<'a> {
     pub d_output: &'a mut [f32],
     /// (T, B, d): the gradient by the output without its mask, where something sees that.
     pub d_raw: Option<&'a [f32]>,
-}
-
-/// One of a layer's tensors on the way back.
-pub(super) struct Met<'a> {
-    pub tensor: crate::layout::TensorId,
-    /// The gradient by the products, a row for each row of the tensor, a column for each step ([`ByColumns`]).
-    pub d_rows: &'a [f32],
-    /// Length of a row of that.
-    pub stride: usize,
-    /// What a matrix was multiplied with, (T, width), and the width; none for a bias.
-    pub with: Option<(&'a [f32], usize)>,
-    /// Whether that is the layer's input, whose gradient is wanted.
-    pub below: bool,
-}
-
-impl Met<'_> {
-    /// The gradient of a bias: the sum over the steps.
-    pub(super) fn row_sums(&self, steps: usize) -> Vec<f32> {
-        self.d_rows.chunks_exact(self.stride).map(|row| row[..steps].iter().sum()).collect()
-    }
 }
 
 /// `x *= mask`, for a mask of one step of `step` values, or of all.

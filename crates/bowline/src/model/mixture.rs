@@ -12,7 +12,8 @@
 //! All that a distribution needs besides the weights is the *outlook* of a word, a row `[e_1 (d) .. e_K (d) | pi (K)]`.
 
 use super::classifier::{Classifier, Words, temper};
-use super::layer::{Backward, LayerMasks, Shape};
+use super::layer::{Backward, Shape};
+use super::pass::LayerMasks;
 use super::pointer::softmax;
 use super::projection::Projection;
 use crate::compute::Compute;

@@ -8,7 +8,8 @@
 //! So the products with the inputs depend on the state, and the layer goes step by step: its rounds, its two products, and
 //! the chain of [`bowline_kernels::recurrent`] for a window of one step.
 
-use super::layer::{Backward, Layer, LayerMasks, Shape, times};
+use super::layer::{Backward, Layer, Shape, times};
+use super::pass::LayerMasks;
 use super::state::Part;
 use crate::compute::Compute;
 use crate::layout::{LayerTensors, RoundTensors};

@@ -12,7 +12,8 @@
 //! All that a distribution needs besides the weights is the *outlook* of a word, a row
 //! `[h (d) | g | a (L) | w (L)]`, oldest word first; `w` is a word's id and 1, and 0 is none.
 
-use super::layer::{Backward, LayerMasks, Shape};
+use super::layer::{Backward, Shape};
+use super::pass::LayerMasks;
 use super::projection::Projection;
 use super::state::Part;
 use crate::compute::Compute;

@@ -3,7 +3,8 @@
 
 use crate::compute::Compute;
 use crate::layout::ProjectionTensors;
-use crate::model::layer::{Backward, LayerMasks};
+use crate::model::layer::Backward;
+use crate::model::pass::LayerMasks;
 use crate::model::projection::Projection;
 use crate::params::Params;
 use crate::spec::{Activation, ProjectionSpec};
