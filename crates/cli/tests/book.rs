@@ -59,6 +59,59 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(|h| h.to_lowercase().chars().filter(|&c| keep(c)).collect::<String>().replace(' ', "-")).collect()
 }
 
+/// What stands between backticks in a text.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// All Rust sources of a file or folder, one after the other.
+fn sources(path: &Path) -> String {
+    if path.is_file() {
+        return fs::read_to_string(path).unwrap();
+    }
+    let Ok(entries) = fs::read_dir(path) else { return String::new() };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.is_dir() || path.extension().is_some_and(|end| end == "rs"));
+    paths.iter().map(|path| sources(path)).collect()
+}
+
+/// Whether a function or a type of that name is declared there.
+fn declares(source: &str, name: &str) -> bool {
+    let name = name.rsplit("::").next().unwrap();
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    ["fn ", "struct ", "enum "].iter().any(|kind| {
+        let declared = format!("{kind}{name}");
+        source.match_indices(&declared).any(|(at, _)| ends(&source[at + declared.len()..]))
+    })
+}
+
+#[test]
+fn the_page_on_the_paper_names_what_is_there() {
+    let text = fs::read_to_string(root().join("docs/paper.md")).unwrap();
+    let mut missing = Vec::new();
+    let mut rows = 0;
+    for line in text.lines().filter(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+        let [_, _, file, names] = cells[..] else { continue };
+        let ([file], names) = (&quoted(file)[..], quoted(names)) else { continue };
+        let path = match (file.strip_prefix("kernels/"), file.starts_with("crates/")) {
+            (Some(kernel), _) => Path::new("crates/kernels/src").join(kernel),
+            (None, true) => PathBuf::from(file),
+            (None, false) => Path::new("crates/bowline/src").join(file),
+        };
+        let source = sources(&root().join(path));
+        rows += names.len();
+        missing.extend(names.iter().filter(|name| !declares(&source, name)).map(|name| format!("{file}: {name}")));
+    }
+    assert!(rows > 40, "the tables of docs/paper.md name {rows} functions alone");
+    // The tests are named by sentences.
+    let all = sources(&root().join("crates"));
+    let checks = text.split("## How the numbers are checked").nth(1).unwrap();
+    let tests = quoted(checks).into_iter().filter(|name| name.matches('_').count() > 3 && !name.contains('.'));
+    missing.extend(tests.filter(|name| !declares(&all, name)).map(|name| format!("no test is called {name}")));
+    assert!(missing.is_empty(), "docs/paper.md names what is not there:\n{}", missing.join("\n"));
+}
+
 #[test]
 fn every_link_leads_somewhere() {
     let mut broken = Vec::new();
