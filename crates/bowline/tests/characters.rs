@@ -1,20 +1,21 @@
 //! A network that reads words by their characters: finite differences check the oracle, PyTorch checks it too, the oracle checks
 //! the fast path, at any number of threads to the bit; and for evaluation the table of all words says the same.
 
+mod fast;
 mod oracle;
 
 use bowline::batch::Window;
-use bowline::characters::{CharactersSpec, Spelling};
+use bowline::characters::CharactersSpec;
 use bowline::compute::Compute;
-use bowline::model::{Network, Pass, State, Use, word_vectors};
-use bowline::params::Params;
+use bowline::model::{Network, State, Use, word_vectors};
 use bowline::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, Unit};
-use bowline_kernels::{Isa, Team};
+use fast::{
+    Trained, agrees, distributions, flat, has_the_same_bits_at_any_number_of_threads, is_pytorch_s, params, train,
+};
 use oracle::case::{Case, Random};
-use oracle::check::{assert_close, narrow, slopes_match};
+use oracle::check::{assert_close, slopes_match};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Words of all lengths, the longest as long as there is room. One case has more maps than are worked on together.
 fn cases(vocab: usize, shape: (usize, usize), maps: usize) -> Vec<Case> {
@@ -46,69 +47,25 @@ fn cases(vocab: usize, shape: (usize, usize), maps: usize) -> Vec<Case> {
     units.into_iter().enumerate().map(one).collect()
 }
 
-fn params(spec: &ModelSpec, values: &[f64], spelled: &[Vec<usize>]) -> Params {
-    let mut params = Params::zeros(spec);
-    params.data_mut().copy_from_slice(&narrow(values));
-    let mut spelling = Spelling::none(spec.input.characters.as_ref().unwrap(), spec.vocab);
-    spelling.table_mut().iter_mut().zip(spelled.concat()).for_each(|(to, symbol)| *to = symbol as f32);
-    params.set_spelling(spelling);
-    params
-}
-
-fn state(spec: &ModelSpec, batch: usize, parts: &[Vec<f64>]) -> State {
-    let mut state = State::zeros(spec, batch);
-    state.parts.iter_mut().zip(parts).for_each(|(part, values)| part.values = narrow(values));
-    state
-}
-
 #[test]
 fn slopes_match_the_gradient() {
     cases(9, (5, 2), 3).iter().for_each(slopes_match);
 }
 
-/// One window of a case, with one of the machine's instruction sets and so many threads.
-fn trained(case: &Case, isa: Isa, threads: usize) -> (f64, Params) {
-    let (spec, (steps, batch)) = (&case.spec, (case.window.steps, case.window.batch));
-    let mut network = Network::new(spec, Compute::new(Arc::new(Team::new(threads)), isa), Use::Train, steps, batch);
-    let weights = params(spec, &case.params, &case.spelling);
-    let mut gradient = weights.zeros_like();
-    let all = |masks: &[Vec<f64>]| masks.iter().map(|m| narrow(m)).collect();
-    let masks = case.masks.as_ref().map(|m| bowline::model::Masks {
-        input: narrow(&m.input),
-        states: all(&m.states),
-        outputs: all(&m.outputs),
-        ..Default::default()
-    });
-    let pass = Pass { masks: masks.as_ref(), ..Pass::default() };
-    let (inputs, targets) = (case.window.inputs.clone(), case.window.targets.clone());
-    let window = Window { steps, batch, inputs, targets };
-    network.pack_masked(&weights, Use::Train, pass);
-    // Another window before it leaves nothing behind.
-    let other = Window { inputs: window.targets.clone(), ..window.clone() };
-    network.train(&weights, &other, &mut State::zeros(spec, batch), pass, &mut gradient);
-    gradient.data_mut().fill(f32::NAN);
-    let loss = network.train(&weights, &window, &mut state(spec, batch, &case.state.parts), pass, &mut gradient);
-    (loss.ce, gradient)
+#[test]
+fn the_fast_path_agrees_with_the_oracle() {
+    for case in &cases(31, (9, 3), 70) {
+        agrees(case);
+        has_the_same_bits_at_any_number_of_threads(case);
+        // The vector of the padding does not move.
+        let Trained { gradient, .. } = train(case, Compute::with_threads(2));
+        assert_eq!(gradient.embedding()[..3], [0.0; 3]);
+    }
 }
 
 #[test]
-fn the_fast_path_agrees_with_the_oracle() {
-    for case in cases(31, (9, 3), 70) {
-        let (spec, truth) = (&case.spec, case.run(None));
-        for isa in Isa::available() {
-            let (ce, gradient) = trained(&case, isa, 2);
-            assert!((ce / 27.0 - truth.mean_ce).abs() <= 1e-6 * truth.mean_ce, "{isa:?}: {ce}");
-            for tensor in spec.layout().tensors() {
-                let found: Vec<f64> = gradient.get(tensor).iter().map(|&g| f64::from(g)).collect();
-                assert_close(&format!("{isa:?}, {}", tensor.name), &found, &truth.gradient[tensor.range()], 2e-5);
-            }
-            // The vector of the padding does not move.
-            assert_eq!(gradient.embedding()[..3], [0.0; 3]);
-            for threads in [1, 3] {
-                assert_eq!(trained(&case, isa, threads).1.data(), gradient.data(), "{isa:?}, {threads} threads");
-            }
-        }
-    }
+fn distributions_add_up_and_do_not_depend_on_how_a_text_is_cut() {
+    cases(31, (12, 1), 70).iter().for_each(|case| drop(distributions(case)));
 }
 
 /// A network for evaluation looks words up in a table; one for training works out those of the window. Both see the same, read at
@@ -117,7 +74,7 @@ fn the_fast_path_agrees_with_the_oracle() {
 fn the_table_of_all_words_is_what_their_characters_give() {
     for case in cases(31, (12, 1), 70) {
         let (spec, words) = (&case.spec, &case.window.inputs);
-        let weights = params(spec, &case.params, &case.spelling);
+        let weights = params(&case);
         let read = |purpose: Use, parts: &[&[u32]]| {
             let mut network = Network::new(spec, Compute::with_threads(2), purpose, 12, 1);
             network.pack(&weights, purpose);
@@ -136,9 +93,9 @@ fn the_table_of_all_words_is_what_their_characters_give() {
         let vectors = word_vectors(&weights);
         assert_eq!(vectors.len(), spec.vocab * spec.input.width);
         // A word has the vector of its characters, whatever else is in the vocabulary.
-        let mut spelled = case.spelling.clone();
-        spelled.swap(3, 4);
-        let (d, swapped) = (spec.input.width, params(spec, &case.params, &spelled));
+        let mut other = case.clone();
+        other.spelling.swap(3, 4);
+        let (d, swapped) = (spec.input.width, params(&other));
         assert_eq!(vectors[3 * d..4 * d], word_vectors(&swapped)[4 * d..5 * d]);
         assert_ne!(vectors[3 * d..4 * d], vectors[4 * d..5 * d]);
     }
@@ -183,31 +140,12 @@ fn loss_and_gradients_are_pytorch_s() {
         layers: vec![LayerSpec::new(Unit::Lstm { coupled: false }, fixture.units)],
         output: OutputSpec { bias: true, ..OutputSpec::default() },
     };
-    let flat = |named: &BTreeMap<String, Vec<f64>>| -> Vec<f64> {
-        assert_eq!(named.len(), spec.layout().tensors().len());
-        spec.layout().tensors().iter().flat_map(|tensor| named[&tensor.name].clone()).collect()
-    };
-    let case = Case {
-        spec: spec.clone(),
-        params: flat(&fixture.weights),
-        window: oracle::Window { steps, batch, inputs: fixture.inputs, targets: fixture.targets },
-        state: oracle::State { parts: fixture.state },
-        masks: None,
-        activity: [0.0; 2],
-        features: Vec::new(),
-        pointed: Vec::new(),
-        corrections: Vec::new(),
-        spelling: fixture.spelling,
-        context: Vec::new(),
-    };
-    let output = case.run(None);
-    assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);
-    assert_close("the oracle's gradient", &output.gradient, &flat(&fixture.gradients), 1e-11);
-    assert_close("the oracle's state", &output.state.parts.concat(), &fixture.state_after.concat(), 1e-11);
-    for isa in Isa::available() {
-        let (ce, gradient) = trained(&case, isa, 2);
-        assert_close("the loss", &[ce / batch as f64], &[fixture.loss], 1e-6);
-        let found: Vec<f64> = gradient.data().iter().map(|&g| f64::from(g)).collect();
-        assert_close("the gradient", &found, &flat(&fixture.gradients), 1e-5);
-    }
+    let mut case = Case::random(&spec, (steps, batch), 1.0, None, 1);
+    case.params = flat(&spec, &fixture.weights);
+    case.window = oracle::Window { steps, batch, inputs: fixture.inputs, targets: fixture.targets };
+    case.state = oracle::State { parts: fixture.state };
+    case.spelling = fixture.spelling;
+    let after = case.run(None).state.parts.concat();
+    assert_close("the oracle's state", &after, &fixture.state_after.concat(), 1e-11);
+    is_pytorch_s(&case, fixture.loss, &fixture.gradients);
 }

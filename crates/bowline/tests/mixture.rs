@@ -1,19 +1,16 @@
 //! A network with a mixture of softmaxes: finite differences check the oracle, PyTorch checks it too, the oracle checks the fast
 //! path; its distributions add up to 1, look only back, and are the same however a text is cut and whoever computes.
 
+mod fast;
 mod oracle;
 
-use bowline::batch::Window;
-use bowline::compute::Compute;
-use bowline::model::{Masks, Network, Pass, Question, State, Use};
-use bowline::params::Params;
 use bowline::spec::{Activation, InputSpec, LayerSpec, MixtureSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
-use bowline_kernels::{Isa, Precision, Team};
+use bowline_kernels::Isa;
+use fast::{agrees, agrees_at, distributions, flat, has_the_same_bits_at_any_number_of_threads, is_pytorch_s, rounded};
 use oracle::case::Case;
-use oracle::check::{assert_close, narrow, slopes_match};
+use oracle::check::{assert_close, slopes_match};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const SHAPE: (usize, usize) = (11, 3);
 
@@ -38,45 +35,6 @@ fn cases(shape: (usize, usize)) -> Vec<Case> {
     vec![few, masked, many]
 }
 
-fn params(spec: &ModelSpec, values: &[f64]) -> Params {
-    let mut params = Params::zeros(spec);
-    params.data_mut().copy_from_slice(&narrow(values));
-    params
-}
-
-fn state(case: &Case) -> State {
-    let mut state = State::zeros(&case.spec, case.window.batch);
-    state.parts.iter_mut().zip(&case.state.parts).for_each(|(part, values)| part.values = narrow(values));
-    state
-}
-
-/// The loss and the gradient of a case.
-fn train(case: &Case, compute: Compute) -> (f64, Params) {
-    let (spec, weights) = (&case.spec, params(&case.spec, &case.params));
-    let (steps, batch) = (case.window.steps, case.window.batch);
-    let mut network = Network::new(spec, compute, Use::Train, steps, batch);
-    let mut gradient = weights.zeros_like();
-    let window = Window { steps, batch, inputs: case.window.inputs.clone(), targets: case.window.targets.clone() };
-    let all = |masks: &[Vec<f64>]| masks.iter().map(|m| narrow(m)).collect();
-    let masks = case.masks.as_ref().map(|m| Masks {
-        input: narrow(&m.input),
-        states: all(&m.states),
-        outputs: all(&m.outputs),
-        projection: narrow(&m.projection),
-        ..Masks::default()
-    });
-    let [ar, tar] = case.activity.map(|x| x as f32);
-    let pass = Pass { masks: masks.as_ref(), activity: bowline::model::Activity { ar, tar }, ..Pass::default() };
-    network.pack_masked(&weights, Use::Train, pass);
-    // Whatever was there, and whatever the buffers hold after a window, must not matter.
-    let mut loss = 0.0;
-    for _ in 0..2 {
-        gradient.data_mut().fill(f32::NAN);
-        loss = network.train(&weights, &window, &mut state(case), pass, &mut gradient).ce;
-    }
-    (loss, gradient)
-}
-
 #[test]
 fn slopes_match_the_gradient() {
     cases((5, 2)).iter().for_each(slopes_match);
@@ -84,90 +42,24 @@ fn slopes_match_the_gradient() {
 
 #[test]
 fn the_fast_path_agrees_with_the_oracle() {
-    for isa in Isa::available() {
-        for case in cases(SHAPE) {
-            let truth = case.run(None);
-            for precision in Precision::all_available(isa) {
-                let [of_loss, of_gradient] = if precision == Precision::F32 { [1e-6, 2e-5] } else { [2e-2, 5e-2] };
-                let (loss, gradient) = train(&case, Compute::new(Arc::new(Team::new(2)), isa).at(precision));
-                assert!((loss / 33.0 - truth.mean_ce).abs() <= of_loss * truth.mean_ce, "{isa:?}: {loss}");
-                for tensor in case.spec.layout().tensors() {
-                    let found: Vec<f64> = gradient.get(tensor).iter().map(|&g| f64::from(g)).collect();
-                    let (what, expected) = (format!("{isa:?}, {}", tensor.name), &truth.gradient[tensor.range()]);
-                    assert_close(&what, &found, expected, of_gradient);
-                }
-            }
-        }
+    for case in cases(SHAPE) {
+        agrees(&case);
+        let rounded = Isa::available().into_iter().flat_map(rounded);
+        rounded.for_each(|compute| agrees_at(&case, compute, [2e-2, 5e-2]));
     }
 }
 
 #[test]
 fn the_number_of_threads_changes_no_bit() {
-    for case in cases((40, 3)) {
-        let (loss, gradient) = train(&case, Compute::with_threads(1));
-        for threads in [2, 3] {
-            let (other, others) = train(&case, Compute::with_threads(threads));
-            assert!(other == loss && others.data() == gradient.data(), "{threads} threads");
-        }
-    }
+    cases((40, 3)).iter().for_each(has_the_same_bits_at_any_number_of_threads);
 }
 
-/// Read at once or word by word, a text gives the same, to the bit, whatever comes after. Every way of asking gives the same
-/// distribution, which adds up to 1 and is the oracle's.
 #[test]
-fn distributions_add_up_and_do_not_depend_on_how_a_text_is_cut() {
+fn distributions_add_up_and_are_the_oracle_s() {
     for mut case in cases((12, 1)) {
-        case.masks = None;
-        case.state = oracle::State::zeros(&case.spec, 1);
-        let (spec, weights) = (&case.spec, params(&case.spec, &case.params));
-        let mut network = Network::new(spec, Compute::with_threads(2), Use::Evaluate, 12, 1);
-        network.pack(&weights, Use::Evaluate);
-        let words = &case.window.inputs;
-        let window =
-            |part: &[u32]| Window { steps: part.len(), batch: 1, inputs: part.to_vec(), targets: part.to_vec() };
-        let mut read = |parts: &[&[u32]]| {
-            let (mut state, mut all) = (State::zeros(spec, 1), Vec::new());
-            for part in parts {
-                let mut out = vec![0.0; part.len() * spec.vocab];
-                network.probabilities(&weights, &window(part), &mut state, &mut out);
-                all.extend(out);
-            }
-            let mut after = vec![0.0; spec.vocab];
-            let outlook = network.outlook_of(&weights, &state);
-            network.distributions(&weights, &outlook, 1.0, &mut after);
-            (all, state, after)
-        };
-        let (whole, state, after) = read(&[words]);
-        let single: Vec<&[u32]> = words.chunks(1).collect();
-        for (all, other, _) in [read(&single), read(&[&words[..5], &words[5..]])] {
-            assert_eq!((all, other), (whole.clone(), state.clone()));
-        }
-        assert_eq!(read(&[&words[..7]]).0, whole[..7 * spec.vocab]);
-        for y in whole.chunks_exact(spec.vocab) {
-            let sum: f64 = y.iter().map(|&y| f64::from(y)).sum();
-            assert!((sum - 1.0).abs() < 1e-6 && y.iter().all(|&y| y > 0.0), "{y:?}");
-        }
-        let found: Vec<f64> = whole.iter().map(|&y| f64::from(y).ln()).collect();
+        (case.masks, case.state) = (None, oracle::State::zeros(&case.spec, 1));
+        let found: Vec<f64> = distributions(&case).iter().map(|&y| f64::from(y).ln()).collect();
         assert_close("log P", &found, &case.run(None).logits, 2e-6);
-        let last = &whole[11 * spec.vocab..];
-        assert!(after.iter().zip(last).all(|(a, b)| (a - b).abs() < 1e-6), "{after:?} {last:?}");
-
-        let (mut begin, mut nll) = (State::zeros(spec, 1), vec![0.0; 24]);
-        network.read(&weights, &window(words), &mut begin, None);
-        network.classify(&weights, (12, 1), words, &[1.0, 2.0], &mut nll);
-        let mut tempered = vec![0.0; 12 * spec.vocab];
-        network.distributions(&weights, network.outlook(12, 1), 2.0, &mut tempered);
-        let mut questions: Vec<Question> =
-            (0..12).map(|row| Question { row, target: words[row], top: 2, ..Question::default() }).collect();
-        begin.reset();
-        network.answer(&weights, &window(words), &mut begin, &mut questions);
-        for (row, (question, nll)) in questions.iter().zip(nll.chunks(2)).enumerate() {
-            let log = |all: &[f32]| f64::from(all[row * spec.vocab + words[row] as usize]).ln();
-            assert!((nll[0] + log(&whole)).abs() < 1e-5 && (nll[1] + log(&tempered)).abs() < 1e-5, "{row}: {nll:?}");
-            assert!((question.logprob - log(&whole)).abs() < 1e-5, "{row}: {question:?}");
-            let best = whole[row * spec.vocab..][..spec.vocab].iter().copied().fold(0.0, f32::max);
-            assert!((question.likeliest[0].1 - f64::from(best).ln()).abs() < 1e-5);
-        }
     }
 }
 
@@ -205,12 +97,9 @@ fn pytorch_computes_the_same() {
         layers: vec![LayerSpec::new(Unit::Rnn { activation: Activation::Tanh }, fixture.units)],
         output: OutputSpec { projection, tied: true, bias: true, mixture, ..OutputSpec::default() },
     };
-    let flat = |named: &BTreeMap<String, Vec<f64>>| -> Vec<f64> {
-        spec.layout().tensors().iter().flat_map(|tensor| named[&tensor.name].clone()).collect()
-    };
     let (inputs, targets) = (fixture.inputs.clone(), fixture.targets.clone());
     let mut case = Case::random(&spec, (steps, batch), 0.5, None, 1);
-    case.params = flat(&fixture.weights);
+    case.params = flat(&spec, &fixture.weights);
     case.window = oracle::Window { steps, batch, inputs, targets };
     case.state = oracle::State { parts: vec![fixture.state.clone()] };
     // All masks but that of the projection are of ones, and that one is held.
@@ -223,14 +112,6 @@ fn pytorch_computes_the_same() {
         gate_inputs: Vec::new(),
         gate_states: Vec::new(),
     });
-    let output = case.run(None);
-    assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);
-    assert_close("the oracle's log P", &output.logits, &fixture.log_probabilities, 1e-11);
-    assert_close("the oracle's gradient", &output.gradient, &flat(&fixture.gradients), 1e-11);
-    for isa in Isa::available() {
-        let (loss, gradient) = train(&case, Compute::new(Arc::new(Team::new(2)), isa));
-        assert_close("the loss", &[loss / batch as f64], &[fixture.loss], 1e-6);
-        let found: Vec<f64> = gradient.data().iter().map(|&g| f64::from(g)).collect();
-        assert_close("the gradient", &found, &flat(&fixture.gradients), 1e-5);
-    }
+    assert_close("the oracle's log P", &case.run(None).logits, &fixture.log_probabilities, 1e-11);
+    is_pytorch_s(&case, fixture.loss, &fixture.gradients);
 }

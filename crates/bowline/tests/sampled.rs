@@ -1,18 +1,20 @@
 //! The loss over a sample of the words: finite differences check the oracle, the oracle checks the fast path, with all words
 //! it is the softmax, and the bits do not depend on the threads.
 
+mod fast;
 mod oracle;
 
 use bowline::batch::Window;
-use bowline::characters::{CharactersSpec, Spelling};
+use bowline::characters::CharactersSpec;
 use bowline::compute::Compute;
-use bowline::model::{Masks, Network, Pass, Sample, Sampler, State, Use, WindowLoss};
+use bowline::model::{Network, Pass, Sample, Sampler, Use, WindowLoss};
 use bowline::optim::{self, Rule};
 use bowline::params::Params;
 use bowline::spec::{InputSpec, LayerSpec, ModelSpec, OutputSpec, Unit};
 use bowline_kernels::{Isa, Team};
+use fast::{masks, params, state, wide};
 use oracle::case::Case;
-use oracle::check::{assert_close, narrow, slopes_match};
+use oracle::check::{assert_close, slopes_match};
 use std::sync::Arc;
 
 const SHAPE: (usize, usize) = (19, 3);
@@ -52,17 +54,6 @@ fn case(spec: &ModelSpec, seed: u64) -> (Case, Sample) {
     (case, sample)
 }
 
-fn params(case: &Case) -> Params {
-    let mut params = Params::zeros(&case.spec);
-    params.data_mut().copy_from_slice(&narrow(&case.params));
-    if let Some(characters) = &case.spec.input.characters {
-        let mut spelling = Spelling::none(characters, case.spec.vocab);
-        spelling.table_mut().iter_mut().zip(case.spelling.concat()).for_each(|(to, symbol)| *to = symbol as f32);
-        params.set_spelling(spelling);
-    }
-    params
-}
-
 fn network(spec: &ModelSpec, threads: usize, isa: Isa) -> Network {
     Network::new(spec, Compute::new(Arc::new(Team::new(threads)), isa), Use::Train, SHAPE.0, SHAPE.1)
 }
@@ -70,23 +61,12 @@ fn network(spec: &ModelSpec, threads: usize, isa: Isa) -> Network {
 /// Trains on the window of a case.
 fn train(network: &mut Network, case: &Case, sample: Option<&Sample>, gradient: &mut Params) -> WindowLoss {
     let weights = params(case);
-    let first = |mask: &[f64]| narrow(&mask[..mask.len() / SHAPE.0]);
-    let masks = case.masks.as_ref().map(|m| Masks {
-        input: first(&m.input),
-        states: m.states.iter().map(|m| first(m)).collect(),
-        ..Masks::default()
-    });
+    let (masks, mut state) = (masks(case), state(case));
     let (inputs, targets) = (case.window.inputs.clone(), case.window.targets.clone());
     let window = Window { steps: SHAPE.0, batch: SHAPE.1, inputs, targets };
-    let mut state = State::zeros(&case.spec, SHAPE.1);
-    state.parts.iter_mut().zip(&case.state.parts).for_each(|(part, values)| part.values = narrow(values));
     let pass = Pass { masks: masks.as_ref(), sample, ..Pass::default() };
     network.pack_masked(&weights, Use::Train, pass);
     network.train(&weights, &window, &mut state, pass, gradient)
-}
-
-fn wide(x: &[f32]) -> Vec<f64> {
-    x.iter().map(|&x| f64::from(x)).collect()
 }
 
 #[test]

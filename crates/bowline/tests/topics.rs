@@ -1,32 +1,25 @@
 //! A network with features of topics: finite differences check the oracle, PyTorch checks it too, the oracle checks the fast path,
 //! and the features of a text do not depend on how it is cut into windows.
 
+mod fast;
 mod oracle;
 
 use bowline::batch::Window;
 use bowline::compute::Compute;
-use bowline::model::{Network, Pass, State, Use};
-use bowline::params::Params;
+use bowline::model::{Network, State, Use};
 use bowline::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
-use bowline::topics::{Topics, TopicsSpec};
-use bowline_kernels::{Isa, Team};
+use bowline::topics::TopicsSpec;
+use fast::{agrees, distributions, flat, has_the_same_bits_at_any_number_of_threads, is_pytorch_s, params};
 use oracle::case::{Case, Random};
-use oracle::check::{assert_close, narrow, slopes_match};
+use oracle::check::{assert_close, slopes_match};
 use oracle::topics::features;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const TOPICS: TopicsSpec = TopicsSpec { count: 3, window: 5 };
 
-/// A case with a random table and words before the window, of which one stream has fewer than the features look back on.
-struct WithTopics {
-    case: Case,
-    table: Vec<f64>,
-    carried: Vec<Vec<u32>>,
-}
-
-fn cases(vocab: usize, shape: (usize, usize)) -> Vec<WithTopics> {
+/// With a random table and words before the window, of which one stream has fewer than the features look back on.
+fn cases(vocab: usize, shape: (usize, usize)) -> Vec<Case> {
     let projection = ProjectionSpec { width: 4, activation: Activation::Tanh, bias: true };
     let units =
         [(Unit::Rnn { activation: Activation::Sigmoid }, None), (Unit::Lstm { coupled: false }, Some(projection))];
@@ -45,76 +38,34 @@ fn cases(vocab: usize, shape: (usize, usize)) -> Vec<WithTopics> {
         case = if i == 1 { case.by_site(0.6, 9) } else { case };
         case.activity = [0.0; 2];
         case.features = features(&table, (TOPICS.count, TOPICS.window), &carried, &case.window);
-        WithTopics { case, table, carried }
+        Case { topics: table, context: carried, ..case }
     };
     units.into_iter().enumerate().map(one).collect()
 }
 
-fn params(spec: &ModelSpec, values: &[f64], table: &[f64]) -> Params {
-    let mut params = Params::zeros(spec);
-    params.data_mut().copy_from_slice(&narrow(values));
-    let mut topics = Topics::none(TOPICS, spec.vocab);
-    topics.table_mut().copy_from_slice(&narrow(table));
-    params.set_topics(topics);
-    params
-}
-
-/// The state that the fast path carries: the last words first.
-fn state(spec: &ModelSpec, batch: usize, parts: &[Vec<f64>], carried: &[Vec<u32>]) -> State {
-    let mut state = State::zeros(spec, batch);
-    for (row, words) in state.parts[0].values.chunks_exact_mut(TOPICS.window).zip(carried) {
-        let last = words.iter().rev().take(TOPICS.window);
-        row.iter_mut().rev().zip(last).for_each(|(to, &word)| *to = (word + 1) as f32);
-    }
-    state.parts[1..].iter_mut().zip(parts).for_each(|(part, values)| part.values = narrow(values));
-    state
-}
-
 #[test]
 fn slopes_match_the_gradient() {
-    cases(7, (5, 2)).iter().for_each(|with| slopes_match(&with.case));
+    cases(7, (5, 2)).iter().for_each(slopes_match);
 }
 
 #[test]
 fn the_fast_path_agrees_with_the_oracle() {
-    for (isa, WithTopics { case, table, carried }) in
-        Isa::available().into_iter().flat_map(|isa| cases(31, (9, 3)).into_iter().map(move |case| (isa, case)))
-    {
-        let (spec, truth) = (&case.spec, case.run(None));
-        let mut network = Network::new(spec, Compute::new(Arc::new(Team::new(2)), isa), Use::Train, 9, 3);
-        let weights = params(spec, &case.params, &table);
-        let mut gradient = weights.zeros_like();
-        gradient.data_mut().fill(f32::NAN);
-        let (inputs, targets) = (case.window.inputs.clone(), case.window.targets.clone());
-        let window = Window { steps: 9, batch: 3, inputs, targets };
-        let all = |masks: &[Vec<f64>]| masks.iter().map(|m| narrow(m)).collect();
-        let masks = case.masks.as_ref().map(|m| bowline::model::Masks {
-            input: narrow(&m.input),
-            states: all(&m.states),
-            outputs: all(&m.outputs),
-            projection: narrow(&m.projection),
-            ..Default::default()
-        });
-        let pass = Pass { masks: masks.as_ref(), ..Pass::default() };
-        let mut carried = state(spec, 3, &case.state.parts, &carried);
-        network.pack_masked(&weights, Use::Train, pass);
-        let loss = network.train(&weights, &window, &mut carried, pass, &mut gradient);
-        assert!((loss.ce / 27.0 - truth.mean_ce).abs() <= 1e-6 * truth.mean_ce, "{isa:?}: {loss:?}");
-        for tensor in spec.layout().tensors() {
-            let found: Vec<f64> = gradient.get(tensor).iter().map(|&g| f64::from(g)).collect();
-            assert_close(&format!("{isa:?}, {}", tensor.name), &found, &truth.gradient[tensor.range()], 2e-5);
-        }
-        // The last five words of each stream are carried on.
-        let last: Vec<f32> = (4..9).flat_map(|t| [window.inputs[t * 3]]).map(|word| (word + 1) as f32).collect();
-        assert_eq!(carried.parts[0].values[..5], last);
+    for case in &cases(31, (9, 3)) {
+        agrees(case);
+        has_the_same_bits_at_any_number_of_threads(case);
     }
+}
+
+#[test]
+fn distributions_add_up_and_do_not_depend_on_how_a_text_is_cut() {
+    cases(31, (12, 1)).iter().for_each(|case| drop(distributions(case)));
 }
 
 /// Read at once or word by word, a text gives the same, to the bit, whatever comes after; and so does its state.
 #[test]
 fn features_do_not_depend_on_how_a_text_is_cut() {
-    for WithTopics { case, table, .. } in cases(31, (12, 1)) {
-        let (spec, weights) = (&case.spec, params(&case.spec, &case.params, &table));
+    for case in cases(31, (12, 1)) {
+        let (spec, weights) = (&case.spec, params(&case));
         let mut network = Network::new(spec, Compute::with_threads(2), Use::Evaluate, 12, 1);
         network.pack(&weights, Use::Evaluate);
         let mut read = |parts: &[&[u32]]| {
@@ -180,41 +131,12 @@ fn loss_and_gradients_are_pytorch_s() {
         layers: vec![LayerSpec::new(Unit::Rnn { activation: Activation::Sigmoid }, fixture.units)],
         output: OutputSpec::default(),
     };
-    let flat = |named: &BTreeMap<String, Vec<f64>>| -> Vec<f64> {
-        spec.layout().tensors().iter().flat_map(|tensor| named[&tensor.name].clone()).collect()
-    };
-    let (inputs, targets) = (fixture.inputs.clone(), fixture.targets.clone());
-    let window = oracle::Window { steps, batch, inputs: inputs.clone(), targets: targets.clone() };
-    let of = features(&fixture.table, (TOPICS.count, TOPICS.window), &fixture.carried, &window);
-    let before = oracle::State { parts: vec![fixture.state.clone()] };
-    let pass = oracle::Pass {
-        spec: &spec,
-        window: &window,
-        state: &before,
-        masks: None,
-        augment: None,
-        activity: [0.0; 2],
-        features: &of,
-        pointed: &[],
-        corrections: &[],
-        spelling: &[],
-        context: &[],
-    };
-    let output = pass.run(&flat(&fixture.weights));
-    assert_close("the oracle's loss", &[output.loss], &[fixture.loss], 1e-11);
-    assert_close("the oracle's gradient", &output.gradient, &flat(&fixture.gradients), 1e-11);
-    assert_close("the oracle's state", &output.state.parts[0], &fixture.state_after, 1e-11);
-
-    for isa in Isa::available() {
-        let mut network = Network::new(&spec, Compute::new(Arc::new(Team::new(2)), isa), Use::Train, steps, batch);
-        let weights = params(&spec, &flat(&fixture.weights), &fixture.table);
-        let mut gradient = weights.zeros_like();
-        let mut carried = state(&spec, batch, &before.parts, &fixture.carried);
-        let window = Window { steps, batch, inputs: inputs.clone(), targets: targets.clone() };
-        network.pack(&weights, Use::Train);
-        let loss = network.train(&weights, &window, &mut carried, Pass::default(), &mut gradient);
-        assert_close("the loss", &[loss.ce / batch as f64], &[fixture.loss], 1e-6);
-        let found: Vec<f64> = gradient.data().iter().map(|&g| f64::from(g)).collect();
-        assert_close("the gradient", &found, &flat(&fixture.gradients), 1e-5);
-    }
+    let mut case = Case::random(&spec, (steps, batch), 1.0, None, 1);
+    case.params = flat(&spec, &fixture.weights);
+    case.window = oracle::Window { steps, batch, inputs: fixture.inputs, targets: fixture.targets };
+    case.state = oracle::State { parts: vec![fixture.state] };
+    case.features = features(&fixture.table, (TOPICS.count, TOPICS.window), &fixture.carried, &case.window);
+    (case.topics, case.context) = (fixture.table, fixture.carried);
+    assert_close("the oracle's state", &case.run(None).state.parts[0], &fixture.state_after, 1e-11);
+    is_pytorch_s(&case, fixture.loss, &fixture.gradients);
 }

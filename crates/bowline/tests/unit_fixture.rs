@@ -1,6 +1,7 @@
 //! The units that PyTorch has, of unequal width and with a projection: the oracle against PyTorch in f64, and the fast path, one
 //! window and three steps of Adam. `fixtures/make_unit_fixture.py` says how the numbers were made.
 
+mod fast;
 mod oracle;
 
 use bowline::batch::Window;
@@ -10,6 +11,7 @@ use bowline::optim::{self, Optimizer, OptimizerConfig, OptimizerKind, Rule};
 use bowline::params::Params;
 use bowline::spec::{Activation, InputSpec, LayerSpec, ModelSpec, OutputSpec, ProjectionSpec, Unit};
 use bowline_kernels::{Isa, Team};
+use fast::{flat, wide};
 use oracle::check::{assert_close, narrow};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -63,13 +65,6 @@ fn spec(fixture: &Fixture, case: &Case) -> ModelSpec {
         layers: fixture.widths.iter().map(|&units| LayerSpec::new(unit, units)).collect(),
         output: OutputSpec { projection, tied: case.tied, bias: true, ..OutputSpec::default() },
     }
-}
-
-/// Named tensors in the order of the flat buffer.
-fn flat(spec: &ModelSpec, named: &BTreeMap<String, Vec<f64>>) -> Vec<f64> {
-    let layout = spec.layout();
-    assert_eq!(layout.tensors().len(), named.len());
-    layout.tensors().iter().flat_map(|tensor| named[&tensor.name].clone()).collect()
 }
 
 #[test]
@@ -132,8 +127,12 @@ fn gradients_and_three_steps_of_adam_on_the_fast_path_are_pytorch_s() {
         assert_close(&name, &[pass(&params, &mut gradient)], &[case.loss], 1e-6);
         let expected = flat(&spec, &case.gradients);
         for tensor in spec.layout().tensors() {
-            let found: Vec<f64> = gradient.get(tensor).iter().map(|&g| f64::from(g)).collect();
-            assert_close(&format!("{name}, {}", tensor.name), &found, &expected[tensor.range()], 1e-5);
+            assert_close(
+                &format!("{name}, {}", tensor.name),
+                &wide(gradient.get(tensor)),
+                &expected[tensor.range()],
+                1e-5,
+            );
         }
         for (t, expected) in case.adam_losses.iter().enumerate() {
             let rule = Rule { learning_rate: 0.05, clip: 1.0, weight_decay: 0.01, spare_vectors: false };

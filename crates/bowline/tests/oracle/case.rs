@@ -28,8 +28,10 @@ pub struct Case {
     pub corrections: Vec<f64>,
     /// The symbols of the words, where words are read by them.
     pub spelling: Vec<Vec<usize>>,
-    /// The words before the window, where several are read side by side.
+    /// The words before the window, where those count.
     pub context: Vec<Vec<u32>>,
+    /// The table of topics that the features are made from, or nothing.
+    pub topics: Vec<f64>,
 }
 
 impl Case {
@@ -70,6 +72,7 @@ impl Case {
             corrections: Vec::new(),
             spelling: Vec::new(),
             context: Vec::new(),
+            topics: Vec::new(),
         }
     }
 
