@@ -156,3 +156,26 @@ fn ids_in_a_file_give_the_same_weights_and_are_made_again_when_they_are_gone() {
         }
     }
 }
+
+/// While the rate of a cosine is constant, it does not matter how many epochs follow.
+#[test]
+fn a_run_can_be_made_longer_or_shorter_while_its_rate_is_constant() {
+    let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v0.1/text");
+    let place = tempfile::tempdir().unwrap();
+    let dir = |name: &str| place.path().join(name);
+    let of = |epochs: &str| config(&text, &["schedule.constant=0.5", epochs]);
+    let (_, asked) = whole(&dir("eight"), &of("epochs=8"));
+    let stopped = run::start(&dir("stopped"), &of("epochs=8"), session(1), &mut stopper(asked / 3)).unwrap();
+    assert!(matches!(stopped, Outcome::Stopped(position) if position.epoch == 3));
+    for (epochs, same) in [("epochs=12", true), ("epochs=6", true), ("epochs=4", false)] {
+        run::branch(&dir("stopped"), &dir(epochs), &[epochs.to_owned()]).unwrap();
+        let made = Config::read(&dir(epochs).join("config.toml")).unwrap();
+        assert_eq!(made == of(epochs), same, "{epochs}: {}", made.origin);
+        let Outcome::Finished(branched) = run::resume(&dir(epochs), session(2), &mut stopper(usize::MAX)).unwrap()
+        else {
+            panic!("nobody asked it to stop")
+        };
+        let (at_the_start, _) = whole(&dir(&format!("{epochs} at the start")), &of(epochs));
+        assert_eq!(branched.weights_sha256 == at_the_start.weights_sha256, same, "{epochs}");
+    }
+}

@@ -50,11 +50,6 @@ fn with_epochs(mut config: Config, epochs: u32, done: f64) -> Config {
     config
 }
 
-/// Whether the rate of a run with `done` epochs done is still constant: then planning anew changes nothing that was done.
-pub(super) fn is_free(config: &Config, done: f64) -> bool {
-    config.schedule.kind == ScheduleKind::Cosine && done <= config.schedule.constant * f64::from(config.epochs)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,8 +73,8 @@ mod tests {
                 let (before, after) = (rate(&config, done), rate(&new, done));
                 let longer = new.schedule.constant == 0.0 && after > before;
                 assert!(longer || (before - after).abs() < 1e-9, "{done} of {epochs}: {before} {after}");
-                assert_eq!(new.origin.is_empty(), is_free(&config, done));
-                if is_free(&config, done) {
+                assert_eq!(new.origin.is_empty(), config.rate_is_constant(done));
+                if config.rate_is_constant(done) {
                     assert_eq!(rate(&new, 0.5 * done), rate(&config, 0.5 * done));
                 }
                 assert!(rate(&new, f64::from(epochs)) < 1e-12);

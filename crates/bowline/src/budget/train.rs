@@ -1,7 +1,7 @@
 //! Training by a plan, with an eye on the clock.
 
 use super::plan::{Planned, READING, SPARE};
-use super::replan::{is_free, replan, replan_by};
+use super::replan::{replan, replan_by};
 use crate::bench;
 use crate::config::{Config, Precision};
 use crate::error::{Error, Result};
@@ -100,7 +100,7 @@ impl<'a> Clock<'a> {
     fn look(&mut self, EpochEnd { epoch, valid, .. }: EpochEnd) -> Option<u32> {
         self.stale = if valid < self.best { 0 } else { self.stale + 1 };
         self.best = self.best.min(valid);
-        if !is_free(&self.config, f64::from(epoch)) {
+        if !self.config.rate_is_constant(f64::from(epoch)) {
             return None;
         }
         let few = epoch + (epoch / 2).max(2);

@@ -26,7 +26,7 @@ pub use topics::TopicsConfig;
 use crate::corpus::IdsIn;
 use crate::error::{Error, Result};
 use crate::model::{Activity, Dropout, KeepProb};
-use crate::optim::{OptimizerConfig, Rule, Schedule, ScheduleConfig};
+use crate::optim::{OptimizerConfig, Rule, Schedule, ScheduleConfig, ScheduleKind};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -239,6 +239,11 @@ impl Config {
     pub fn schedule(&self) -> Schedule {
         let (learning_rate, decay, decay_after) = (self.learning_rate, self.decay, self.decay_after);
         Schedule { learning_rate, decay, decay_after, config: self.schedule.clone() }
+    }
+
+    /// Whether the rate of a training with `done` epochs done has been constant and does not depend, so far, on how many follow.
+    pub fn rate_is_constant(&self, done: f64) -> bool {
+        self.schedule.kind == ScheduleKind::Cosine && done <= self.schedule.constant * f64::from(self.epochs)
     }
 
     /// What the last layer's activity costs.

@@ -8,6 +8,7 @@
 use super::checkpoint::{self, Made, Position, Restored};
 use super::folder::{LONGEST_LOG, RunFolder};
 use super::log::Log;
+use super::setup::epochs_done;
 use super::{check_length, kneser_ney, open_corpus};
 use crate::config::{Config, Training};
 use crate::error::{Error, Result};
@@ -71,9 +72,17 @@ fn branch_with(from: &Path, dir: &Path, change: impl FnOnce(Config) -> Result<Co
     check_best(&source, &position)?;
     let training = position.training();
     let plain = !old.augments(training) && !config.augments(training);
-    // A rate that goes by the part of the training that is done would have been another one in a longer training.
-    let by_epochs = !matches!(config.schedule.kind, ScheduleKind::Cosine | ScheduleKind::OneCycle);
-    let no_mixture = by_epochs
+    // A rate that goes by the part of the training that is done would have been another one in a longer training, unless it is
+    // still constant in both.
+    let same_rate = match config.schedule.kind {
+        ScheduleKind::Cosine => {
+            let done = epochs_done(&old, &corpus, &position);
+            training == Training::First && old.rate_is_constant(done) && config.rate_is_constant(done)
+        }
+        ScheduleKind::OneCycle => false,
+        _ => true,
+    };
+    let no_mixture = same_rate
         && changes.iter().all(|(key, ..)| LENGTH.contains(&key.as_str()) || (plain && of_augmented_loss(key)));
     let began_second = place_in_schedule(from, &mut position, &config, &old, no_mixture)?;
     if !no_mixture {

@@ -29,8 +29,7 @@ pub(crate) fn rewrite(dir: &Path, change: impl FnOnce(&Config, f64) -> Result<Co
         return Err(Error::run(dir, "it has no checkpoint yet", "`bowline resume` on it first"));
     };
     let mut position = restored.position.clone();
-    let steps = super::setup::streams(&old, &corpus.train.ids, position.epoch).windows().max(1);
-    let done = f64::from(position.epoch - 1) + position.window as f64 / steps as f64;
+    let done = super::setup::epochs_done(&old, &corpus, &position);
     let config = change(&old, done)?;
     config.validate()?;
     if f64::from(config.epochs) < done {

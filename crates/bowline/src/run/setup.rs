@@ -1,10 +1,11 @@
 //! What a run starts with, how its text is read, and how much memory it will take.
 
+use super::checkpoint::Position;
 use crate::batch::Streams;
 use crate::characters::PAD;
 use crate::compute::Compute;
 use crate::config::{Config, Precision, Training, UnitName};
-use crate::corpus::Ids;
+use crate::corpus::{Corpus, Ids};
 use crate::layout::{Layout, SumProductTensors, TensorId};
 use crate::model::{AugmentedForm, AugmentedLoss, Sampler, logits_at_a_time};
 use crate::optim::slot_names;
@@ -100,6 +101,12 @@ pub(super) fn constrain(config: &Config, compute: &Compute, params: &mut Params)
         let d = params.spec().input.width;
         elementwise::normalize_rows(&compute.team, compute.isa, params.embedding_mut(), d);
     }
+}
+
+/// Epochs that are done, the one under way by its share.
+pub(super) fn epochs_done(config: &Config, corpus: &Corpus, position: &Position) -> f64 {
+    let windows = streams(config, &corpus.train.ids, position.epoch).windows().max(1);
+    f64::from(position.epoch - 1) + position.window as f64 / windows as f64
 }
 
 /// The training text as it is read in an epoch: a function of the settings and of the epoch's number alone.
