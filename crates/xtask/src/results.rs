@@ -44,12 +44,21 @@ fn keep(run: &Path, results: &Path) -> Result<()> {
         fs::read_to_string(&path).with_context(|| format!("{}: cannot read; is the run over?", path.display()))
     };
     let (config, summary, events) = (read("config.toml")?, read("summary.json")?, read("events.jsonl")?);
+    let source = serde_json::from_str::<Value>(&summary)?["data"].as_str().unwrap_or_default().to_owned();
     let to = results.join(name);
     fs::create_dir_all(&to).with_context(|| format!("{}: cannot create", to.display()))?;
     for (file, text) in [("config.toml", config), ("summary.json", summary), ("events.jsonl", thin(&events)?)] {
-        fs::write(to.join(file), text).with_context(|| format!("{}: cannot write", to.join(file).display()))?;
+        fs::write(to.join(file), named(&text, &source)).with_context(|| format!("{}: cannot write", to.display()))?;
     }
     Ok(())
+}
+
+/// A public corpus has its name in the evidence, wherever its folder lay.
+fn named(text: &str, source: &str) -> String {
+    match bowline::data::recognise(Path::new(source)) {
+        Some(corpus) => text.replace(&format!("\"{source}\""), &format!("\"{}\"", corpus.name)),
+        None => text.to_owned(),
+    }
 }
 
 /// All events but progress, of which one in five stays.
