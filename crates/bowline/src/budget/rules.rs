@@ -18,6 +18,8 @@ const EPOCHS: f64 = 5.0;
 const FEWEST_EPOCHS: f64 = 2.0;
 /// Past this, more epochs bring nothing.
 pub const MOST_EPOCHS: f64 = 240.0;
+/// From so many epochs on, as much is dropped as in `melis-10m`, which is trained for 230.
+const FULL_DROPOUT: f64 = 65.0;
 /// The smallest network worth having.
 const FEWEST_UNITS: usize = 64;
 const MOST_UNITS: usize = 1536;
@@ -85,15 +87,15 @@ pub fn streams(words: usize) -> usize {
 /// The settings for a shape: the recipe `narrow`, changed.
 pub fn settings(narrow: Config, shape: Shape, words: usize) -> Result<Config> {
     // How many times as long as the first run, and how much less text, both in doublings.
-    let longer = (f64::from(shape.epochs) / EPOCHS).log2().max(0.0);
+    let longer = (f64::from(shape.epochs).min(FULL_DROPOUT) / EPOCHS).log2().max(0.0);
     let shorter = (WORDS / words.max(1) as f64).log2().max(0.0);
     let drop = |least: f64, by_length: f64, by_text: f64, most: f64| {
         (least + by_length * longer + by_text * shorter).min(most)
     };
     let batch = streams(words);
     let rate = 0.004 * (batch as f64 / STREAMS[1] as f64).sqrt();
-    let decay = (2e-5 * (0.5 * longer + 0.6 * shorter).exp2()).min(5e-4);
-    let output = 1.0 - drop(0.2, 0.033, 0.06, 0.55);
+    let decay = (2e-5 * (0.72 * longer + 0.5 * shorter).exp2()).min(5e-4);
+    let output = 1.0 - drop(0.2, 0.036, 0.06, 0.55);
     let steps = words / (batch * UNROLL).max(1) * shape.epochs as usize;
     narrow.with(&[
         format!("hidden={}", shape.units),
@@ -103,10 +105,12 @@ pub fn settings(narrow: Config, shape: Shape, words: usize) -> Result<Config> {
         format!("learning_rate={rate:.5}"),
         format!("weight_decay={decay:.7}"),
         format!("schedule.warm_up={}", (steps / 10).min(200)),
-        format!("masks.input={:.3}", 1.0 - drop(0.2, 0.07, 0.08, 0.65)),
-        format!("masks.state={:.3}", 1.0 - drop(0.1, 0.021, 0.035, 0.3)),
+        format!("masks.input={:.3}", 1.0 - drop(0.2, 0.1, 0.08, 0.65)),
+        format!("masks.state={:.3}", 1.0 - drop(0.1, 0.03, 0.035, 0.3)),
         format!("masks.output={output:.3}"),
         format!("masks.projection={output:.3}"),
+        // A state that begins without context in the middle of a text should be met in training, too.
+        "streams.reset=0.01".to_owned(),
     ])
 }
 
