@@ -2,7 +2,7 @@
 //! `docs/results/paired/` and Table 1's small cells. Runs are compared where everything but the loss and the seed is the same.
 
 use anyhow::{Context, Result, ensure};
-use bowline::config::ModelKind;
+use bowline::config::{ModelKind, Size};
 use bowline::optim::OptimizerKind;
 use bowline_report::RunRecord;
 use serde_json::Value;
@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const HEAD: &str = "base,augmented,decay,seed,epochs,valid,test,train,kl,recipe,words\n";
+const HEAD: &str = "base,augmented,decay,seed,epochs,valid,test,train,kl,recipe,words,size,streams\n";
 
-/// What runs have in common that are compared: recipe, words, epochs, and the bits of the decay.
-type Same<'a> = (&'a str, u64, u64, u64);
+/// What runs have in common that are compared: size, recipe, words, epochs, streams, and the bits of the decay.
+type Same<'a> = (Size, &'a str, u64, u64, usize, u64);
 
 /// What is compared, tied and augmented or not: a row of numbers for each seed.
 type Models = BTreeMap<(bool, bool), Vec<[f64; 4]>>;
@@ -30,6 +30,14 @@ struct Row {
     found: [f64; 4],
     recipe: &'static str,
     words: u64,
+    size: Size,
+    streams: usize,
+}
+
+impl Row {
+    fn same(&self) -> Same<'static> {
+        (self.size, self.recipe, self.words, self.epochs, self.streams, self.decay.to_bits())
+    }
 }
 
 /// Writes `paired.csv` beside the evidence; returns the table for people, empty if there are no such runs.
@@ -41,19 +49,16 @@ pub fn write(results: &Path) -> Result<String> {
     if rows.is_empty() {
         return Ok(String::new());
     }
-    rows.sort_by(|a, b| {
-        let key =
-            |row: &Row| (row.recipe, row.words, row.epochs, row.decay.to_bits(), row.base, row.augmented, row.seed);
-        key(a).cmp(&key(b))
-    });
+    rows.sort_by_key(|row| (row.same(), row.base, row.augmented, row.seed));
     let mut csv = HEAD.to_owned();
     for row in &rows {
         let [valid, test, train, kl] = row.found;
         let augmented = if row.augmented { "yes" } else { "no" };
-        let Row { base, decay, seed, epochs, recipe, words, .. } = row;
+        let Row { base, decay, seed, epochs, recipe, words, streams, .. } = row;
+        let size = row.size.name();
         writeln!(
             csv,
-            "{base},{augmented},{decay},{seed},{epochs},{valid:.2},{test:.2},{train:.2},{kl:.4},{recipe},{words}"
+            "{base},{augmented},{decay},{seed},{epochs},{valid:.2},{test:.2},{train:.2},{kl:.4},{recipe},{words},{size},{streams}"
         )?;
     }
     let path = results.join("paired.csv");
@@ -103,6 +108,8 @@ fn row(run: &Path) -> Result<Row> {
         found: [number(&summary["valid"])?, number(&summary["test"])?, number(&last["train"])?, number(&last["kl"])?],
         recipe: if config.optimizer.kind == OptimizerKind::Adam { "adam" } else { "sgd" },
         words: config.data.train_words as u64,
+        size: config.size,
+        streams: config.batch,
     })
 }
 
@@ -110,14 +117,13 @@ fn row(run: &Path) -> Result<Row> {
 fn table(rows: &[Row]) -> Result<String> {
     let mut groups: BTreeMap<Same<'_>, Models> = BTreeMap::new();
     for row in rows {
-        let same = (row.recipe, row.words, row.epochs, row.decay.to_bits());
-        groups.entry(same).or_default().entry((row.base == "re", row.augmented)).or_default().push(row.found);
+        groups.entry(row.same()).or_default().entry((row.base == "re", row.augmented)).or_default().push(row.found);
     }
     let mut out = String::from(
         "| training | model | seeds | training perplexity | valid | test | what AL brings on test | KL |\n\
          |---|---|---:|---:|---:|---:|---:|---:|\n",
     );
-    for ((recipe, words, epochs, decay), models) in &groups {
+    for ((size, recipe, words, epochs, streams, decay), models) in &groups {
         let text = if *words == 0 { "all of PTB".to_owned() } else { format!("{words} words of PTB") };
         let decay = f64::from_bits(*decay);
         let with = if decay == 0.0 { String::new() } else { format!(", decay {decay}") };
@@ -143,7 +149,8 @@ fn table(rows: &[Row]) -> Result<String> {
             });
             writeln!(
                 out,
-                "| {recipe}, {epochs} epochs, {text}{with} | {name} | {} | {} | {} | {} | {gain} | {:.3} |",
+                "| {}, {recipe}, {epochs} epochs, {streams} streams, {text}{with} | {name} | {} | {} | {} | {} | {gain} | {:.3} |",
+                size.name(),
                 found.len(),
                 shown(2),
                 shown(0),

@@ -10,7 +10,7 @@ use crate::optim::{OptimizerConfig, ScheduleConfig};
 use serde::{Deserialize, Serialize};
 
 /// The network sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Size {
     /// 200 units (128 on the built-in corpus).
