@@ -2,7 +2,7 @@
 
     python docs/interop/pytorch.py RUN/best ptb.test.txt
 """
-import json, math, sys
+import json, math, re, sys
 import torch
 from safetensors.torch import load_file
 
@@ -45,9 +45,43 @@ class Model(torch.nn.Module):
         return self.decoder(x).log_softmax(-1), after
 
 
+class Mogrifier(torch.nn.Module):
+    """An LSTM whose input and state gate each other before every step (Melis, Kocisky, Blunsom 2020)."""
+
+    def __init__(self, inputs, units, rounds, rank, coupled):
+        super().__init__()
+        self.coupled, sizes = coupled, [(units, inputs), (inputs, units)]
+        self.weight_ih_l0 = torch.nn.Parameter(torch.empty(4 * units, inputs))
+        self.weight_hh_l0 = torch.nn.Parameter(torch.empty(4 * units, units))
+        self.bias_ih_l0, self.bias_hh_l0 = (torch.nn.Parameter(torch.empty(4 * units)) for _ in range(2))
+        self.down, self.up = torch.nn.ModuleList(), torch.nn.ModuleList()
+        for source, target in (sizes[r % 2] for r in range(rounds)):
+            self.down.append(torch.nn.Linear(source, rank, bias=False))
+            self.up.append(torch.nn.Linear(rank, target))
+
+    def forward(self, inputs, state):
+        h, c = state or 2 * [torch.zeros(inputs.shape[1], self.weight_hh_l0.shape[1])]
+        outputs = []
+        for x in inputs:
+            for r, (down, up) in enumerate(zip(self.down, self.up)):
+                if r % 2 == 0:
+                    x = 2 * torch.sigmoid(up(down(h))) * x
+                else:
+                    h = 2 * torch.sigmoid(up(down(x))) * h
+            gates = x @ self.weight_ih_l0.T + h @ self.weight_hh_l0.T + self.bias_ih_l0 + self.bias_hh_l0
+            i, f, g, o = gates.chunk(4, -1)
+            i, f, o = i.sigmoid(), f.sigmoid(), o.sigmoid()
+            c = f * c + (torch.minimum(i, 1 - f) if self.coupled else i) * g.tanh()
+            h = o * c.tanh()
+            outputs.append(h)
+        return torch.stack(outputs), (h, c)
+
+
 def recurrent(layer):
     """PyTorch's module for a layer, given its sizes."""
     unit = layer["unit"]
+    if unit["kind"] == "mogrifier":
+        return lambda inputs, units: Mogrifier(inputs, units, unit["rounds"], unit["rank"], unit["coupled"])
     if layer.get("direct") or unit.get("coupled") or unit["kind"] not in ("lstm", "gru", "rnn"):
         sys.exit(f"PyTorch has no module for {layer}")
     if unit["kind"] == "rnn":
@@ -63,6 +97,9 @@ for name, values in load_file(f"{folder}/model.safetensors").items():
     if name.startswith("rnn."):
         tensor, layer = name[len("rnn."):].rsplit("_l", 1)
         name = f"layers.{layer}.{tensor}_l0"
+    if name.startswith("mogrifier."):  # `mogrifier.down_l1_r2` is `layers.1.down.2.weight`, and a bias that of `up`
+        tensor, layer, r = re.fullmatch(r"mogrifier\.(\w+)_l(\d+)_r(\d+)", name).groups()
+        name = f"layers.{layer}." + (f"up.{r}.bias" if tensor == "bias" else f"{tensor}.{r}.weight")
     weights[name] = values
 if network["output"]["tied"]:
     weights["decoder.weight"] = weights["encoder.weight"]

@@ -1,5 +1,5 @@
-//! Dynamic evaluation takes the step its rule says, with every unit, unequal widths and a projection: two segments, the second of
-//! which starts from weights that have moved.
+//! Dynamic evaluation takes the step its rule says, with every unit, rounds of gating, unequal widths and a projection: two
+//! segments, the second of which starts from weights that have moved.
 
 mod specs;
 
@@ -8,20 +8,31 @@ use bowline::compute::Compute;
 use bowline::model::{Adaptation, Network, Pass, State, Use};
 use bowline::params::Params;
 use bowline::rng::{Purpose, Stream, unit};
+use bowline::spec::{ModelSpec, Unit};
 
 const RATE: f64 = 0.05;
 const DECAY: f64 = 0.1;
 const STEPS: usize = 7;
 
-fn trained(spec: &bowline::spec::ModelSpec) -> Params {
+fn trained(spec: &ModelSpec) -> Params {
     let mut params = Params::zeros(spec);
     Stream::new(3, Purpose::Weights, 0).fill(params.data_mut(), |r| 1.2 * (unit(r) - 0.5));
     params
 }
 
+/// The models of all other tests, and some of them with rounds before every step.
+fn all() -> Vec<ModelSpec> {
+    let (mut all, others) = (specs::all(23), specs::all(23));
+    for (mut spec, rounds) in others.into_iter().zip([1, 2, 5, 4]) {
+        spec.layers.iter_mut().for_each(|layer| layer.unit = Unit::Mogrifier { coupled: rounds > 4, rounds, rank: 2 });
+        all.push(spec);
+    }
+    all
+}
+
 #[test]
 fn two_segments_move_the_weights_as_the_gradient_says() {
-    for spec in specs::all(23) {
+    for spec in all() {
         let trained = trained(&spec);
         let words: Vec<u32> = (0..2 * STEPS as u32 + 1).map(|i| (i * 7 + i * i) % 23).collect();
         let mut network = Network::new(&spec, Compute::with_threads(2), Use::Train, STEPS, 1);

@@ -54,7 +54,7 @@ fn a_text_and_a_time_give_a_model_that_predicts_with_everything_and_can_go_on() 
     let mut command = bowline(["train", "--data", &data, "--budget", "20s", "--threads", "1", "--json", "--out"]);
     let said = finish(command.arg(&run).args(small));
     let (stderr, summary) = (said.stderr.clone(), said.json());
-    assert!(stderr.contains("budget 20s; plan: one LSTM of 32 units"), "{stderr}");
+    assert!(stderr.contains("budget 20s; plan: one Mogrifier LSTM of 32 units"), "{stderr}");
     let (plain, full) = (&summary["predictor"]["plain"], &summary["predictor"]["full"]);
     assert!(full[1].as_f64() < plain[1].as_f64(), "{summary}");
     let of = |args: &[&str]| finish(bowline(["eval", "--threads", "1", "--json"]).arg(&run).args(args)).json();

@@ -154,7 +154,7 @@ fn a_mixture_of_softmaxes() {
 const MOGRIFIER: Kind = Kind {
     model: "mogrifier",
     settings: &["hidden=8", "network.rank=3", "batch=4", "unroll=10"],
-    dynamic: "a model with rounds of gating or summed layers cannot learn",
+    dynamic: "a model with summed layers cannot learn",
     onnx: Some("ONNX has no operator for a sum of layers"),
     refused: &[
         ("network.rounds=0", "the number of rounds of layer 0 is 0"),

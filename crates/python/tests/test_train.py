@@ -61,7 +61,7 @@ def test_a_budget_chooses_the_network_and_how_it_predicts() -> None:
     pathlib.Path("long.txt").write_text(pathlib.Path("cats.txt").read_text() * 5)
     run = bowline.train("long.txt", "runs/timed", budget="20s", hidden=16, network__projection=16, epochs=2, threads=1,
                         on_event=notices.append)
-    assert any("plan: one LSTM of 16 units" in event.get("text", "") for event in notices)
+    assert any("plan: one Mogrifier LSTM of 16 units" in event.get("text", "") for event in notices)
     with_everything = run.summary["predictor"]
     assert with_everything["full"][0] <= with_everything["plain"][0]
     with pytest.raises(ValueError, match="has no unit"):

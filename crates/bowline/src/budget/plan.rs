@@ -94,7 +94,9 @@ impl Plan {
                 let why = format!("{} is too short to train a network on this text", duration(facts.seconds));
                 return Ok(Plan::Ngrams { why });
             };
-            let mut next = rules::settings(narrow.clone(), shape, part)?;
+            let size = |key: &str, size: usize| chosen(facts, key).and_then(|x| x.parse().ok()).unwrap_or(size);
+            let (units, embedding) = (size("hidden", shape.units), size("network.projection", shape.embedding));
+            let mut next = rules::settings(narrow.clone(), rules::Shape { units, embedding, ..shape }, part)?;
             next.data = facts.data.clone();
             if part < words {
                 next.data.train_words = part;
@@ -110,7 +112,7 @@ impl Plan {
         // Whole epochs do not fit exactly: the nearest number to all of the time, its spare part too.
         let training = facts.seconds - config.finish.seconds - (valid + test) as f64 / speed;
         let training = training.max(0.0);
-        if !chosen(facts, "epochs") {
+        if chosen(facts, "epochs").is_none() {
             config.epochs = (training / epoch).round().clamp(1.0, rules::MOST_EPOCHS) as u32;
         }
         Ok(Plan::Network(Box::new(Planned { config, training, epoch })))
@@ -126,8 +128,10 @@ fn finish(facts: &Facts, speed: f64) -> f64 {
     if learning < MOST_FINISH * facts.seconds { usual.max(learning) } else { usual }
 }
 
-fn chosen(facts: &Facts, key: &str) -> bool {
-    facts.chosen.iter().any(|setting| setting.split('=').next().is_some_and(|k| k.trim() == key))
+/// What somebody has chosen for a setting.
+fn chosen<'a>(facts: &'a Facts, key: &str) -> Option<&'a str> {
+    let pairs = facts.chosen.iter().rev().filter_map(|setting| setting.split_once('='));
+    pairs.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == key).map(|(_, value)| value)
 }
 
 /// The network for a text, or for a piece of it if it is too long to be read once.
@@ -151,13 +155,13 @@ impl Planned {
         let config = &self.config;
         let spec = config.spec(vocab);
         let plural = if config.epochs == 1 { "epoch" } else { "epochs" };
-        let units = spec.layers.first().map_or(0, |layer| layer.units);
+        let (unit, units) = spec.layers.first().map_or(("LSTM", 0), |layer| (layer.unit.title(), layer.units));
         let piece = match config.data.train_words {
             0 => String::new(),
             words => format!(" on the first {} words", grouped(words)),
         };
         format!(
-            "plan: one LSTM of {units} units with word vectors of {} ({} parameters), {} {plural}{piece} in about {}; then \
+            "plan: one {unit} of {units} units with word vectors of {} ({} parameters), {} {plural}{piece} in about {}; then \
              n-grams, cache and dynamic evaluation in about {}",
             spec.input.width,
             grouped(spec.parameters()),
@@ -229,5 +233,9 @@ mod tests {
         facts.chosen = ["epochs=3", "masks.input=0.9"].map(str::to_owned).to_vec();
         let planned = network(&facts, 180e9);
         assert_eq!((planned.config.epochs, planned.config.masks.input.0), (3, 0.9));
+        // What depends on it follows.
+        facts.chosen = ["hidden=12", "network.projection=6"].map(str::to_owned).to_vec();
+        let planned = network(&facts, 180e9);
+        assert_eq!((planned.config.hidden, planned.config.network.rank), (12, 6));
     }
 }

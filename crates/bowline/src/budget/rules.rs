@@ -1,5 +1,6 @@
 //! Which network for how much arithmetic.
 //!
+//! The network is one LSTM whose input and state gate each other before every step, with narrow word vectors and a projection.
 //! The rules are fitted on our own runs on the Penn Treebank and on a text of 46,000 words (`docs/recipes.md`). They go by `c`, the operations there are
 //! for each word of the text: a network has about `c^0.2` units, and the rest of the time goes into epochs. What is trained
 //! longer needs more dropout, and so does a shorter text.
@@ -23,6 +24,9 @@ const FULL_DROPOUT: f64 = 65.0;
 /// The smallest network worth having.
 const FEWEST_UNITS: usize = 64;
 const MOST_UNITS: usize = 1536;
+/// How often input and state gate each other before a step, and how many units there are for each of the ranks.
+const ROUNDS: f64 = 5.0;
+const UNITS_PER_RANK: f64 = 12.5;
 /// Steps that an epoch should have, if fewer streams can make it so.
 const STEPS: usize = 400;
 const STREAMS: [usize; 2] = [8, 32];
@@ -41,7 +45,13 @@ pub struct Shape {
 
 /// Operations of a training step for each word: a multiplication and an addition, forward once and backward twice.
 fn operations(units: f64, embedding: f64, vocab: f64) -> f64 {
-    6.0 * (4.0 * units * (units + embedding) + units * embedding + embedding * vocab)
+    let rounds = ROUNDS * rank(units) * (units + embedding);
+    6.0 * (4.0 * units * (units + embedding) + rounds + units * embedding + embedding * vocab)
+}
+
+/// The rank of the matrices by which input and state gate each other; in the published network it is 84 for 912 units.
+fn rank(units: f64) -> f64 {
+    (units / (8.0 * UNITS_PER_RANK)).round().max(1.0) * 8.0
 }
 
 /// The nearest whole number of `step`s within bounds.
@@ -84,7 +94,7 @@ pub fn streams(words: usize) -> usize {
     (words / (STEPS * UNROLL)).clamp(STREAMS[0], STREAMS[1])
 }
 
-/// The settings for a shape: the recipe `narrow`, changed.
+/// The settings for a shape: the recipe `narrow` with rounds of gating, changed.
 pub fn settings(narrow: Config, shape: Shape, words: usize) -> Result<Config> {
     // How many times as long as the first run, and how much less text, both in doublings.
     let longer = (f64::from(shape.epochs).min(FULL_DROPOUT) / EPOCHS).log2().max(0.0);
@@ -96,9 +106,13 @@ pub fn settings(narrow: Config, shape: Shape, words: usize) -> Result<Config> {
     let rate = 0.004 * (batch as f64 / STREAMS[1] as f64).sqrt();
     let decay = (2e-5 * (0.72 * longer + 0.5 * shorter).exp2()).min(5e-4);
     let output = 1.0 - drop(0.2, 0.036, 0.06, 0.55);
+    let rank = (rank(shape.units as f64) as usize).min(shape.units).min(shape.embedding);
     let steps = words / (batch * UNROLL).max(1) * shape.epochs as usize;
     narrow.with(&[
         format!("hidden={}", shape.units),
+        "network.unit=mogrifier".to_owned(),
+        format!("network.rounds={ROUNDS}"),
+        format!("network.rank={rank}"),
         format!("network.projection={}", shape.embedding),
         format!("epochs={}", shape.epochs),
         format!("batch={batch}"),

@@ -260,9 +260,9 @@ impl Adaptation {
 }
 
 impl Network {
-    /// Takes new recurrent weights. The others are read where they lie.
+    /// Takes new recurrent weights. The others are read where they lie, but for those of layers with rounds.
     pub fn pack_recurrent(&mut self, params: &Params) {
-        self.trunk.layers.iter_mut().for_each(|layer| layer.pack_recurrent(params, LayerMasks::default(), true));
+        self.trunk.layers.iter_mut().for_each(|layer| layer.pack_moving(params));
     }
 
     /// [`Network::read`] of one stream whose weights are moving.
@@ -360,6 +360,7 @@ impl Network {
             let (d_output, d_x) = (&mut down.above[..steps * units], &mut down.below[..steps * inputs]);
             d_x.fill(0.0);
             let mut d_level = vec![0.0; d_x.len()];
+            layer.back_through_rounds(LayerMasks::default(), (steps, 1), x, d_output, d_x);
             layer.backward_unpacked(params, x, d_output, gates, &mut |params, met| {
                 let (range, stride) = (params.range(met.tensor), met.stride);
                 part(params, range, &mut |weights| match met.with {

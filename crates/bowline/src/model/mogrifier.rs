@@ -8,7 +8,8 @@
 //! So the products with the inputs depend on the state, and the layer goes step by step: its rounds, its two products, and
 //! the chain of [`bowline_kernels::recurrent`] for a window of one step.
 
-use super::layer::{Backward, Layer, Shape, times};
+use super::adapt::ByColumns;
+use super::layer::{Backward, Layer, Met, Shape, times};
 use super::pass::LayerMasks;
 use super::state::Part;
 use crate::compute::Compute;
@@ -167,8 +168,22 @@ impl Mogrifier {
         }
     }
 
+    /// The same as what a step of dynamic evaluation is made from ([`Layer::backward_unpacked`]), of one stream.
+    pub(super) fn met(&self, steps: usize, room: &mut ByColumns, each: &mut dyn FnMut(Met<'_>)) {
+        let stride = room.states.stride();
+        for (r, round) in self.rounds.iter().enumerate() {
+            let &Round { tensors: RoundTensors { down, up, bias }, from, to, rank, .. } = round;
+            let d_rows = room.columns_of(&round.gates[..steps * to], to);
+            each(Met { tensor: up, d_rows, stride, with: Some((&round.low[..steps * rank], rank)), below: false });
+            each(Met { tensor: bias, d_rows, stride, with: None, below: false });
+            let d_rows = room.columns_of(&round.d_low[..steps * rank], rank);
+            let u = &gates_by(&self.rounds[..r], &self.found)[..steps * from];
+            each(Met { tensor: down, d_rows, stride, with: Some((u, from)), below: false });
+        }
+    }
+
     /// What the gates are computed from: the inputs, (T, B, d_x), and the states, (T, B, d), after the last rounds.
-    fn given(&self) -> (&[f32], &[f32]) {
+    pub(super) fn given(&self) -> (&[f32], &[f32]) {
         let n = self.rounds.len();
         let last = |parity: usize| (0..n).rev().find(|r| r % 2 == parity).map(|r| &self.rounds[r].turned[..]);
         // There is a round at least, and the first is one of the inputs.
@@ -275,11 +290,42 @@ impl Layer {
         scratch: &mut PackedB,
     ) {
         let Backward { x, masks, shape, d_output, d_raw, .. } = pass;
+        self.through_outputs(masks, shape, d_output, d_raw);
+        self.back_through_rounds(masks, shape, x, d_output, d_x);
+        let Some(rounds) = self.mogrifier.take() else { return };
+        let (compute, rows, d) = (self.compute.clone(), shape.0 * shape.1, self.hidden);
+        let (team, gates) = (&*compute.team, self.unit.gates() * d);
+        // gates = x W_ih^T + h W_hh^T + b, with what the last rounds gave
+        let (level, (given, found)) = (self.tensors.levels[0], rounds.given());
+        let d_gates = Mat::new(&self.gates, rows, gates);
+        for (tensor, from, width) in [(level.w_ih, given, self.inputs), (Some(level.w_hh), found, d)] {
+            if let Some(tensor) = tensor {
+                scratch.pack(team, Mat::new(from, rows, width));
+                gemm(team, d_gates.t(), scratch, gradient.of_mut(tensor), Into::Overwrite);
+            }
+        }
+        if let Some(mask) = masks.weights.first() {
+            times(&compute, gradient.of_mut(level.w_hh), mask, d);
+        }
+        elementwise::column_sums(team, compute.isa, &self.gates[..rows * gates], gradient.of_mut(level.bias));
+        rounds.gradient(&compute, rows, gradient, scratch);
+        self.mogrifier = Some(rounds);
+    }
+
+    /// From `d_output`, the gradient by the states of a layer with rounds, which is used up, to that by its gates and by all
+    /// that its rounds gave, which stay in their buffers, and to that by its inputs, `d_x`. Nothing for other layers.
+    pub(super) fn back_through_rounds(
+        &mut self,
+        masks: LayerMasks<'_>,
+        (steps, batch): Shape,
+        x: &[f32],
+        d_output: &mut [f32],
+        d_x: &mut [f32],
+    ) {
         let Some(mut rounds) = self.mogrifier.take() else { return };
-        let ((steps, batch), d) = (shape, self.hidden);
+        let d = self.hidden;
         let (step, inputs, gates) = (batch * d, batch * self.inputs, self.unit.gates() * d);
         let (rows, x) = (steps * batch, &x[..steps * inputs]);
-        self.through_outputs(masks, shape, d_output, d_raw);
         let (compute, mut d_carried) = (self.compute.clone(), std::mem::take(&mut self.d_carried));
         let (team, mut unused) = (&*compute.team, std::mem::take(&mut self.unused));
         d_carried[..step].fill(0.0);
@@ -302,20 +348,6 @@ impl Layer {
             }
         }
         (self.d_carried, self.unused, rounds.d_state) = (d_carried, unused, d_state);
-        // gates = x W_ih^T + h W_hh^T + b, with what the last rounds gave
-        let (level, (given, found)) = (self.tensors.levels[0], rounds.given());
-        let d_gates = Mat::new(&self.gates, rows, gates);
-        for (tensor, from, width) in [(level.w_ih, given, self.inputs), (Some(level.w_hh), found, d)] {
-            if let Some(tensor) = tensor {
-                scratch.pack(team, Mat::new(from, rows, width));
-                gemm(team, d_gates.t(), scratch, gradient.of_mut(tensor), Into::Overwrite);
-            }
-        }
-        if let Some(mask) = masks.weights.first() {
-            times(&compute, gradient.of_mut(level.w_hh), mask, d);
-        }
-        elementwise::column_sums(team, compute.isa, &self.gates[..rows * gates], gradient.of_mut(level.bias));
-        rounds.gradient(&compute, rows, gradient, scratch);
         self.mogrifier = Some(rounds);
     }
 }

@@ -117,7 +117,6 @@ impl ModelSpec {
 
     /// Why the model cannot learn from the text that it reads (dynamic evaluation), where it cannot.
     pub fn cannot_adapt(&self) -> Option<&'static str> {
-        let rounds = self.layers.iter().any(|layer| layer.unit.rounds() > 0);
         let reasons = [
             (
                 self.output.pointer.is_some(),
@@ -142,9 +141,9 @@ impl ModelSpec {
                 "a model with classes of words cannot learn from the text that it reads: dynamic evaluation is for one softmax",
             ),
             (
-                rounds || self.output.sum_layers,
-                "a model with rounds of gating or summed layers cannot learn from the text that it reads: dynamic evaluation \
-                 is for layers one above the other",
+                self.output.sum_layers,
+                "a model with summed layers cannot learn from the text that it reads: dynamic evaluation is for layers one \
+                 above the other",
             ),
         ];
         reasons.into_iter().find(|(is_so, _)| *is_so).map(|(_, reason)| reason)

@@ -2,7 +2,7 @@
 //!
 //! A *node* is an operator with the names of what it takes and gives. An *initializer* is a tensor that is in the file.
 //! The numbers of the fields are those of ONNX's `onnx.proto3`. The parts are put together here for [`Form`], and in `sherpa` for
-//! sherpa-onnx.
+//! sherpa-onnx. What a layer with rounds is made of is in `rounds`.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub(super) const INT64: i64 = 7;
 const ATTRIBUTE_INT: i64 = 2;
 const ATTRIBUTE_TEXTS: i64 = 8;
 
-/// A layer as ONNX has it.
+/// A recurrent layer that is one operator of ONNX's.
 struct Operator {
     name: &'static str,
     /// Which of our gates comes when. PyTorch and Bowline have an LSTM's in the order i, f, g, o and a GRU's in the order r, z,
@@ -73,7 +73,8 @@ pub(super) fn check(spec: &ModelSpec) -> Result<(), String> {
     if spec.output.sum_layers {
         return Err("a sum of layers under the classifier".to_owned());
     }
-    spec.layers.iter().try_for_each(|layer| operator(layer).map(|_| ()))
+    let single = |layer: &&LayerSpec| !matches!(layer.unit, Unit::Mogrifier { .. });
+    spec.layers.iter().filter(single).try_for_each(|layer| operator(layer).map(|_| ()))
 }
 
 /// Whether the layers' states are one tensor: all of one size.
@@ -205,15 +206,44 @@ impl<'a> Graph<'a> {
         self.node("Gemm", &classifier, &["logits"], &[("transB", 1)]);
     }
 
-    /// A layer on `below`, (time, batch, inputs); returns the name of its states, (time, 1, batch, d). The 1 is ONNX's number of
-    /// directions.
+    /// A layer on `below`, (time, batch, inputs); returns the name of its states, (time, batch, d), or of the last layer's, which
+    /// may have an axis more: the classifier takes rows of size d, whatever the axes before it.
     fn layer(&mut self, params: &'a Params, layer: usize, below: &str, begin: Begin) -> String {
+        let (spec, named) = (params.spec(), |what: &str| format!("{what}_l{layer}"));
+        if begin == Begin::Given && stacked(spec) {
+            // This layer's part of the state, (1, batch, d).
+            let which = named("layer");
+            self.ints(&which, &[layer as i64]);
+            for part in spec.layers[layer].state() {
+                self.node("Gather", &[part, &which], &[&named(part)], &[("axis", 0)]);
+            }
+        }
+        let Ok(operator) = operator(&spec.layers[layer]) else { return self.scan(params, layer, below, begin) };
+        let states = self.recurrent(params, layer, (below, begin), &operator);
+        if layer + 1 == spec.layers.len() {
+            return states;
+        }
+        let above = named("inputs_above");
+        if spec.layers[..layer].iter().all(|layer| matches!(layer.unit, Unit::Mogrifier { .. })) {
+            self.ints("directions", &[1]);
+        }
+        self.node("Squeeze", &[&states, "directions"], &[&above], &[]);
+        above
+    }
+
+    /// The operator of a layer; returns the name of its states, (time, 1, batch, d). The 1 is ONNX's number of directions.
+    fn recurrent(
+        &mut self,
+        params: &'a Params,
+        layer: usize,
+        (below, begin): (&str, Begin),
+        operator: &Operator,
+    ) -> String {
         let (spec, weights) = (params.spec(), params.layer(layer));
         let (d, inputs) = (spec.layers[layer].units, spec.inputs(layer));
-        let Ok(operator) = operator(&spec.layers[layer]) else { return below.to_owned() };
         let rows = operator.gates.len() * d;
         let named = |what: &str| format!("{what}_l{layer}");
-        let (w, r, b, which) = (named("rnn.W"), named("rnn.R"), named("rnn.B"), named("layer"));
+        let (w, r, b) = (named("rnn.W"), named("rnn.R"), named("rnn.B"));
         let onnx_gates = |values: &[f32]| in_order(values, operator.gates);
         self.floats(&w, &[1, rows, inputs], Cow::Owned(onnx_gates(weights.w_ih)));
         self.floats(&r, &[1, rows, d], Cow::Owned(onnx_gates(weights.w_hh)));
@@ -224,40 +254,19 @@ impl<'a> Graph<'a> {
         bias.extend(second);
         bias.resize(2 * rows, 0.0);
         self.floats(&b, &[1, 2 * rows], Cow::Owned(bias));
-
-        // This layer's part of the state, (1, batch, d).
         let (mut takes, mut gives) = (vec![below.to_owned(), w, r, b, String::new()], vec![named("states")]);
         for part in spec.layers[layer].state() {
             takes.push(if begin == Begin::Given { named(part) } else { String::new() });
             gives.push(named(&format!("next_{part}")));
         }
-        if begin == Begin::Given && stacked(spec) {
-            self.ints(&which, &[layer as i64]);
-            for part in spec.layers[layer].state() {
-                self.node("Gather", &[part, &which], &[&named(part)], &[("axis", 0)]);
-            }
-        }
         let (takes, gives): (Vec<&str>, Vec<&str>) =
             (takes.iter().map(String::as_str).collect(), gives.iter().map(String::as_str).collect());
         let attributes: Vec<_> = [("hidden_size", d as i64)].into_iter().chain(operator.attribute).collect();
         self.node(operator.name, &takes, &gives, &attributes);
-        if let Some(activation) = operator.activation
-            && let Some(node) = self.nodes.pop()
-        {
-            let attribute = Message::new().text(1, "activations").text(9, activation).int(20, ATTRIBUTE_TEXTS);
-            self.nodes.push(node.message(5, attribute));
+        if let Some(activation) = operator.activation {
+            self.attribute(Message::new().text(1, "activations").text(9, activation).int(20, ATTRIBUTE_TEXTS));
         }
-        let states = named("states");
-        if layer + 1 == params.spec().layers.len() {
-            // The classifier takes rows of size d, whatever the axes before it.
-            return states;
-        }
-        let above = named("inputs_above");
-        if layer == 0 {
-            self.ints("directions", &[1]);
-        }
-        self.node("Squeeze", &[&states, "directions"], &[&above], &[]);
-        above
+        named("states")
     }
 
     /// The projection of `states`, where there is one; returns the name of what the classifier sees.
@@ -291,6 +300,13 @@ impl<'a> Graph<'a> {
             node = node.message(5, Message::new().text(1, name).int(3, *value).int(20, ATTRIBUTE_INT));
         }
         self.nodes.push(node);
+    }
+
+    /// One more attribute of the last node.
+    pub(super) fn attribute(&mut self, attribute: Message<'a>) {
+        if let Some(node) = self.nodes.pop() {
+            self.nodes.push(node.message(5, attribute));
+        }
     }
 
     /// A `TensorProto` of floats.

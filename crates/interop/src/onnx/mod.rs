@@ -19,6 +19,7 @@
 
 mod graph;
 pub(crate) mod import;
+mod rounds;
 mod sherpa;
 #[cfg(test)]
 mod tests;
@@ -73,7 +74,7 @@ pub fn export(folder: &Path, form: Form, out: &Path) -> Result<u64> {
     let model = LoadedModel::load(folder)?;
     let params = model.require_network("layers that ONNX could run")?;
     graph::check(params.spec()).map_err(|what| {
-        let problem = format!("ONNX has no operator for {what}; it has some for `lstm`, `gru` and `rnn`");
+        let problem = format!("ONNX has no operator for {what}; it has some for `lstm`, `mogrifier`, `gru` and `rnn`");
         Error::model(folder, "network", problem, "use the model with Bowline itself, for example `bowline serve`")
     })?;
     if form == Form::Token && !sherpa::can_stream(params.spec()) {

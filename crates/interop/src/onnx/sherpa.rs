@@ -22,7 +22,7 @@ use bowline::spec::{ModelSpec, Unit};
 
 /// Whether the state is `h` and `c` of equal layers.
 pub(super) fn can_stream(spec: &ModelSpec) -> bool {
-    stacked(spec) && matches!(spec.layers[0].unit, Unit::Lstm { .. })
+    stacked(spec) && matches!(spec.layers[0].unit, Unit::Lstm { .. } | Unit::Mogrifier { .. })
 }
 
 /// What a streaming recogniser must know.

@@ -55,6 +55,33 @@ struct Node {
     attributes: BTreeMap<String, i64>,
     /// The function that a plain RNN computes.
     activation: String,
+    /// What is done in every step.
+    body: Option<Body>,
+}
+
+/// A graph within the graph, with the names of what it takes and gives.
+#[derive(Debug)]
+struct Body {
+    nodes: Vec<Node>,
+    takes: Vec<String>,
+    gives: Vec<String>,
+}
+
+fn node(node: &Fields) -> Node {
+    let of_kind = |kind| node.messages(5).into_iter().filter(move |attribute| attribute.number(20) == kind);
+    let names = |values: Vec<Fields>| values.iter().map(|value| value.text(1)).collect();
+    Node {
+        operator: node.text(4),
+        takes: node.texts(1),
+        gives: node.texts(2),
+        attributes: of_kind(2).map(|attribute| (attribute.text(1), attribute.number(3))).collect(),
+        activation: node.messages(5).iter().flat_map(|attribute| attribute.texts(9)).collect(),
+        body: of_kind(5).next().map(|attribute| {
+            let graph = attribute.message(6);
+            let nodes = graph.messages(1).iter().map(self::node).collect();
+            Body { nodes, takes: names(graph.messages(11)), gives: names(graph.messages(12)) }
+        }),
+    }
 }
 
 /// The file as a runtime sees it.
@@ -69,18 +96,6 @@ struct File {
 fn read(bytes: &[u8]) -> File {
     let model = Fields::parse(bytes);
     let graph = model.message(7);
-    let node = |node: &Fields| Node {
-        operator: node.text(4),
-        takes: node.texts(1),
-        gives: node.texts(2),
-        attributes: node
-            .messages(5)
-            .iter()
-            .filter(|attribute| attribute.number(20) == 2)
-            .map(|attribute| (attribute.text(1), attribute.number(3)))
-            .collect(),
-        activation: node.messages(5).iter().flat_map(|attribute| attribute.texts(9)).collect(),
-    };
     let array = |tensor: &Fields| {
         let shape: Vec<usize> = tensor.numbers(1).iter().map(|&size| size as usize).collect();
         let values: Vec<f64> = match tensor.number(2) {
@@ -242,6 +257,14 @@ fn both_forms_computed_by_the_definition_agree_with_bowline() {
             agrees(&filled(&ModelSpec { vocab: V, input: InputSpec::words(D), layers, output }), "any");
         }
     }
+    // Rounds before every step, an even and an odd number of them.
+    for (coupled, rounds, widths) in [(false, 5, vec![4]), (true, 2, vec![3, 3]), (false, 1, vec![4, 2])] {
+        let layers = widths.iter().map(|&units| LayerSpec::new(Unit::Mogrifier { coupled, rounds, rank: 2 }, units));
+        let projection = ProjectionSpec { width: D, activation: Activation::Linear, bias: false };
+        let output =
+            OutputSpec { projection: Some(projection), tied: true, bias: rounds == 1, ..OutputSpec::default() };
+        agrees(&filled(&ModelSpec { vocab: V, input: InputSpec::words(D), layers: layers.collect(), output }), "any");
+    }
 }
 
 fn agrees(params: &Params, model: &str) {
@@ -317,11 +340,27 @@ fn evaluate(file: &File, ids: Array, state: &BTreeMap<String, Array>) -> BTreeMa
     let mut known = file.initializers.clone();
     known.extend(state.clone());
     known.insert("ids".to_owned(), ids);
-    for node in &file.nodes {
+    compute(&file.nodes, &mut known);
+    known
+}
+
+/// Adds what the nodes give to what is known.
+fn compute(nodes: &[Node], known: &mut BTreeMap<String, Array>) {
+    for node in nodes {
         let x = |i: usize| known[&node.takes[i]].clone();
         let attribute = |name: &str| *node.attributes.get(name).unwrap_or(&0);
         let each = |f: &dyn Fn(f64) -> f64| {
             vec![Array { shape: x(0).shape, values: x(0).values.iter().map(|&x| f(x)).collect() }]
+        };
+        // A single number goes with each of the others.
+        let both = |f: &dyn Fn(f64, f64) -> f64| {
+            let (a, b) = if x(0).values.len() == 1 {
+                (vec![x(0).values[0]; x(1).values.len()], x(1))
+            } else {
+                (x(0).values, x(1))
+            };
+            assert_eq!(a.len(), b.values.len());
+            vec![Array { values: a.iter().zip(&b.values).map(|(&a, &b)| f(a, b)).collect(), shape: b.shape }]
         };
         let results = match node.operator.as_str() {
             "Gather" => {
@@ -382,11 +421,43 @@ fn evaluate(file: &File, ids: Array, state: &BTreeMap<String, Array>) -> BTreeMa
                 all.extend(state);
                 all
             }
+            "Add" => both(&|x, y| x + y),
+            "Sub" => both(&|x, y| x - y),
+            "Mul" => both(&|x, y| x * y),
+            "Min" => both(&f64::min),
+            "Identity" => vec![x(0)],
+            "Split" => {
+                // A row in equal parts.
+                assert_eq!((attribute("axis"), x(0).shape[0]), (1, 1));
+                let width = x(0).values.len() / node.gives.len();
+                x(0).values.chunks(width).map(|part| Array { shape: vec![1, width], values: part.to_vec() }).collect()
+            }
+            "Scan" => scan(node, known),
             other => panic!("operator {other}"),
         };
         known.extend(node.gives.iter().cloned().zip(results));
     }
-    known
+}
+
+/// ONNX's `Scan` over the first axis of one input, with two states: those after the last step, and what each step gave.
+fn scan(node: &Node, known: &BTreeMap<String, Array>) -> Vec<Array> {
+    let (body, x) = (node.body.as_ref().unwrap(), &known[&node.takes[2]]);
+    assert_eq!((node.attributes["num_scan_inputs"], node.takes.len(), body.gives.len()), (1, 3, 3));
+    let mut state = [&node.takes[0], &node.takes[1]].map(|name| known[name].clone());
+    let (steps, shape) = (x.shape[0], x.shape[1..].to_vec());
+    let mut all = Array { shape: Vec::new(), values: Vec::new() };
+    for x in x.values.chunks(x.values.len() / steps) {
+        let mut inside = known.clone();
+        let taken = state.into_iter().chain([Array { shape: shape.clone(), values: x.to_vec() }]);
+        inside.extend(body.takes.iter().cloned().zip(taken));
+        compute(&body.nodes, &mut inside);
+        let [h, c, output] = [0, 1, 2].map(|i| inside[&body.gives[i]].clone());
+        all.shape = [&[steps], &output.shape[..]].concat();
+        all.values.extend(output.values);
+        state = [h, c];
+    }
+    let [h, c] = state;
+    vec![h, c, all]
 }
 
 fn sigmoid(x: f64) -> f64 {

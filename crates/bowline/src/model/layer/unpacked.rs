@@ -1,5 +1,5 @@
 //! A layer of one stream whose weights change after every few words, as in dynamic evaluation: its matrices are read where they
-//! lie, because packing them would not pay.
+//! lie, because packing them would not pay. A layer with rounds meets them in every step, so there it does.
 
 use super::Layer;
 use crate::layout::TensorId;
@@ -9,6 +9,15 @@ use crate::model::state::Part;
 use crate::params::Params;
 
 impl Layer {
+    /// Takes the new weights that are not read where they lie.
+    pub(in crate::model) fn pack_moving(&mut self, params: &Params) {
+        if self.mogrifier.is_some() {
+            self.pack(params, LayerMasks::default(), true);
+        } else {
+            self.pack_recurrent(params, LayerMasks::default(), true);
+        }
+    }
+
     /// [`Layer::forward`] of one stream without masks, with `W_ih` as it lies: for weights that change after every few words,
     /// so that packing them would not pay. The gates' inputs are computed as `W_ih X^T`; every sum has its terms in the same
     /// order.
@@ -20,7 +29,11 @@ impl Layer {
         steps: usize,
         room: &mut ByColumns,
     ) {
-        assert!(self.mogrifier.is_none(), "dynamic evaluation is for layers without rounds");
+        if self.mogrifier.is_some() {
+            // The way back asks for the stride of this many steps.
+            room.states.take(&x[..steps * self.inputs], self.inputs);
+            return self.forward(params, x, state, LayerMasks::default(), (steps, 1));
+        }
         let width = self.unit.gates() * self.hidden;
         for l in 0..self.tensors.levels.len() {
             let level = self.tensors.levels[l];
@@ -43,7 +56,8 @@ impl Layer {
     }
 
     /// [`Layer::backward`] of what [`Layer::forward_unpacked`] read, as far as the gates; then, for each of the layer's tensors,
-    /// `each` is given the gradient by what it was multiplied with: [`Met`].
+    /// `each` is given the gradient by what it was multiplied with: [`Met`]. A layer with rounds has gone that way already
+    /// ([`Layer::back_through_rounds`]).
     pub(in crate::model) fn backward_unpacked(
         &mut self,
         params: &mut Params,
@@ -55,6 +69,20 @@ impl Layer {
         let (d, width) = (self.hidden, self.unit.gates() * self.hidden);
         let steps = d_output.len() / d;
         let shape = (steps, 1);
+        if let Some(rounds) = self.mogrifier.take() {
+            let (stride, level, (given, found)) = (room.states.stride(), self.tensors.levels[0], rounds.given());
+            let d_rows = room.columns_of(&self.gates[..steps * width], width);
+            for (tensor, from, width) in [(level.w_ih, given, self.inputs), (Some(level.w_hh), found, d)] {
+                if let Some(tensor) = tensor {
+                    let with = Some((&from[..steps * width], width));
+                    each(params, Met { tensor, d_rows, stride, with, below: false });
+                }
+            }
+            each(params, Met { tensor: level.bias, d_rows, stride, with: None, below: false });
+            rounds.met(steps, room, &mut |met| each(params, met));
+            self.mogrifier = Some(rounds);
+            return;
+        }
         self.chain_back(params, LayerMasks::default(), shape, d_output);
         let top = self.recurrent.len() - 1;
         let stride = room.states.stride();
