@@ -32,18 +32,24 @@ def tokens(place: pathlib.Path) -> str:
     return str(path)
 
 
-@pytest.fixture(scope="module")
-def lm(place: pathlib.Path, tokens: str) -> bowline.LanguageModel:
-    """A model of the recogniser's own tokens. An LSTM has its words in the order of tokens.txt."""
-    bowline.train("cats.txt", "runs/tokens", model="re", hidden=24, epochs=12, batch=4, vocab=tokens, threads=1)
-    return bowline.load("runs/tokens", threads=1)
+@pytest.fixture(scope="module", params=["lstm", "mogrifier"])
+def run(request: pytest.FixtureRequest, place: pathlib.Path, tokens: str) -> str:
+    """A model of the recogniser's own tokens: its words are in the order of tokens.txt."""
+    settings = {"hidden": 24, "network__unit": request.param, "network__rank": 8, "epochs": 12, "batch": 4}
+    bowline.train("cats.txt", f"runs/{request.param}", model="re", vocab=tokens, threads=1, **settings)
+    return f"runs/{request.param}"
 
 
 @pytest.fixture(scope="module")
-def exported(program: str, place: pathlib.Path, lm: bowline.LanguageModel) -> dict[str, str]:
-    files = {"offline": str(place / "offline.onnx"), "streaming": str(place / "streaming.onnx")}
+def lm(run: str) -> bowline.LanguageModel:
+    return bowline.load(run, threads=1)
+
+
+@pytest.fixture(scope="module")
+def exported(program: str, run: str) -> dict[str, str]:
+    files = {"offline": f"{run}/offline.onnx", "streaming": f"{run}/streaming.onnx"}
     for form, file in files.items():
-        command = [program, "export", "runs/tokens", "--to", "sherpa-onnx", "--out", file]
+        command = [program, "export", run, "--to", "sherpa-onnx", "--out", file]
         subprocess.run([*command, *(["--streaming"] if form == "streaming" else [])], check=True, capture_output=True)
     return files
 
