@@ -1,9 +1,9 @@
 //! Which network for how much arithmetic.
 //!
 //! The network is one LSTM whose input and state gate each other before every step, with narrow word vectors and a projection.
-//! The rules are fitted on our own runs on the Penn Treebank and on a text of 46,000 words (`docs/recipes.md`). They go by `c`, the operations there are
-//! for each word of the text: a network has about `c^0.2` units, and the rest of the time goes into epochs. What is trained
-//! longer needs more dropout, and so does a shorter text.
+//! The rules are fitted on our own runs on the Penn Treebank and on a text of 46,000 words (`docs/recipes.md`). They go by `c`,
+//! the operations there are for each word of the text: a network has about `c^0.2` units, and the rest of the time goes into
+//! epochs. What is trained longer needs more dropout, and so does a shorter text.
 
 use crate::config::Config;
 use crate::error::Result;
