@@ -13,8 +13,8 @@ const ATTRIBUTE_GRAPH: i64 = 5;
 const GRAPH: u32 = 6;
 
 impl<'a> Graph<'a> {
-    /// Layer `layer` with rounds on `below`, (time, batch, inputs); `states` are the names of its `h` and `c`, (1, batch, d), where
-    /// they are given. Returns the name of its outputs, (time, batch, d).
+    /// Layer `layer`, which has rounds, on `below`, (time, batch, inputs). A state that is given is (1, batch, d). Returns the name of
+    /// the layer's outputs, (time, batch, d).
     pub(super) fn scan(&mut self, params: &'a Params, layer: usize, below: &str, begin: Begin) -> String {
         let d = params.spec().layers[layer].units;
         let named = |what: &str| format!("{what}_l{layer}");
